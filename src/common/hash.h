@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { WEIR_HASH_SECRET_BYTES = 16 };
+enum { WEIR_HASH_SECRET_BYTES = 16, WEIR_HASH_128_MARK = 0xee };
 
 typedef struct weir_hash_state {
   uint64_t a, b, c, d;
@@ -46,40 +46,48 @@ static inline weir_hash_state weir_hash_rounds(weir_hash_state s, int rounds) {
   return s;
 }
 
-/* The state after all bytes; `mark` tells hashes of different widths apart. The last word has
- * what is left, and the length in its uppermost byte. */
+/* `mark` tells hashes of different widths apart. */
+static inline weir_hash_state weir_hash_begin(const unsigned char secret[WEIR_HASH_SECRET_BYTES],
+                                              uint64_t mark) {
+  uint64_t low = weir_hash_word(secret), high = weir_hash_word(secret + 8);
+  return (weir_hash_state){low ^ UINT64_C(0x736f6d6570736575),
+                           high ^ UINT64_C(0x646f72616e646f6d) ^ mark,
+                           low ^ UINT64_C(0x6c7967656e657261), high ^ UINT64_C(0x7465646279746573)};
+}
+
+static inline weir_hash_state weir_hash_take(weir_hash_state s, uint64_t word, int rounds) {
+  s.d ^= word;
+  s = weir_hash_rounds(s, rounds);
+  s.a ^= word;
+  return s;
+}
+
+/* What is left behind the whole words, and the length in the uppermost byte. */
+static inline uint64_t weir_hash_last(const unsigned char *bytes, size_t length) {
+  const unsigned char *end = bytes + length;
+  uint64_t last = (uint64_t)length << 56;
+  size_t rest = length % 8;
+  if (rest == 0) return last;
+  if (length > 8) /* the end of a whole word, whose other bytes went before */
+    return last | weir_hash_word(end - 8) >> 8 * (8 - rest);
+  for (size_t i = 0; i < rest; i++)
+    last |= (uint64_t)bytes[i] << 8 * i;
+  return last;
+}
+
+/* The state after all bytes. */
 static inline weir_hash_state weir_hash_absorb(const unsigned char secret[WEIR_HASH_SECRET_BYTES],
                                                const void *bytes, size_t length, uint64_t mark,
                                                int rounds) {
   const unsigned char *next = bytes;
-  uint64_t low = weir_hash_word(secret), high = weir_hash_word(secret + 8);
-  weir_hash_state s = {low ^ UINT64_C(0x736f6d6570736575),
-                       high ^ UINT64_C(0x646f72616e646f6d) ^ mark,
-                       low ^ UINT64_C(0x6c7967656e657261), high ^ UINT64_C(0x7465646279746573)};
-  for (size_t words = length / 8; words > 0; words--, next += 8) {
-    uint64_t word = weir_hash_word(next);
-    s.d ^= word;
-    s = weir_hash_rounds(s, rounds);
-    s.a ^= word;
-  }
-  uint64_t last = (uint64_t)length << 56;
-  size_t rest = length % 8;
-  if (rest > 0 && length > 8) { /* they end the last whole word, whose other bytes went before */
-    last |= weir_hash_word(next + rest - 8) >> 8 * (8 - rest);
-  } else {
-    for (size_t i = 0; i < rest; i++)
-      last |= (uint64_t)next[i] << 8 * i;
-  }
-  s.d ^= last;
-  s = weir_hash_rounds(s, rounds);
-  s.a ^= last;
-  return s;
+  weir_hash_state s = weir_hash_begin(secret, mark);
+  for (size_t words = length / 8; words > 0; words--, next += 8)
+    s = weir_hash_take(s, weir_hash_word(next), rounds);
+  return weir_hash_take(s, weir_hash_last(bytes, length), rounds);
 }
 
-static inline void weir_hash_128(const unsigned char secret[WEIR_HASH_SECRET_BYTES],
-                                 const void *bytes, size_t length, uint64_t hash[2]) {
-  weir_hash_state s = weir_hash_absorb(secret, bytes, length, 0xee, 2);
-  s.c ^= 0xee;
+static inline void weir_hash_end_128(weir_hash_state s, uint64_t hash[2]) {
+  s.c ^= WEIR_HASH_128_MARK;
   s = weir_hash_rounds(s, 4);
   hash[0] = s.a ^ s.b ^ s.c ^ s.d;
   s.b ^= 0xdd;
@@ -87,12 +95,20 @@ static inline void weir_hash_128(const unsigned char secret[WEIR_HASH_SECRET_BYT
   hash[1] = s.a ^ s.b ^ s.c ^ s.d;
 }
 
-static inline uint64_t weir_hash_64(const unsigned char secret[WEIR_HASH_SECRET_BYTES],
-                                    const void *bytes, size_t length) {
-  weir_hash_state s = weir_hash_absorb(secret, bytes, length, 0, 1);
+static inline uint64_t weir_hash_end_64(weir_hash_state s) {
   s.c ^= 0xff;
   s = weir_hash_rounds(s, 3);
   return s.a ^ s.b ^ s.c ^ s.d;
+}
+
+static inline void weir_hash_128(const unsigned char secret[WEIR_HASH_SECRET_BYTES],
+                                 const void *bytes, size_t length, uint64_t hash[2]) {
+  weir_hash_end_128(weir_hash_absorb(secret, bytes, length, WEIR_HASH_128_MARK, 2), hash);
+}
+
+static inline uint64_t weir_hash_64(const unsigned char secret[WEIR_HASH_SECRET_BYTES],
+                                    const void *bytes, size_t length) {
+  return weir_hash_end_64(weir_hash_absorb(secret, bytes, length, 0, 1));
 }
 
 #endif

@@ -62,10 +62,8 @@ static void give_back(bench *b, int process, const char *key, int64_t cost, weir
 }
 
 static weir_share share_of(bench *b, int process, const char *key) {
-  uint64_t fingerprint[2];
   weir_limiter *limiter = b->limiters[process];
-  weir_key_hash(limiter->store->secret, key, strlen(key), fingerprint);
-  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+  weir_memo_entry *entry = weir_limiter_lock(limiter, key, strlen(key));
   weir_share share = entry->memo->expected[0].share;
   weir_shard_unlock(entry->shard);
   return share;

@@ -126,8 +126,9 @@ typedef struct contest {
   weir_limiter *limiter;
 } contest;
 
+/* Each on cache lines of its own, or two threads would wait for each other's counting. */
 typedef struct runner {
-  const contest *work;
+  _Alignas(64) const contest *work;
   bool plain;
   unsigned random;
   atomic_bool *over;

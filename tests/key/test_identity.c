@@ -96,6 +96,53 @@ static void another_secret_gives_another_hash(void **state) {
   assert_memory_not_equal(one, other, sizeof one);
 }
 
+enum { LONGEST = 40 };
+
+/* Keys that differ in their length alone, or in one byte. */
+static void keys_are_equal_as_read_if_their_bytes_are(void **state) {
+  weir_key keys[2 * LONGEST];
+  (void)state;
+  for (size_t length = 1; length <= LONGEST; length++) {
+    char bytes[LONGEST] = {0};
+    weir_key again;
+    weir_key_read(secret, bytes, length, &keys[2 * length - 2]);
+    weir_key_read(secret, bytes, length, &again);
+    assert_true(weir_key_equal(&keys[2 * length - 2], &again));
+    bytes[length - 1] = 1;
+    weir_key_read(secret, bytes, length, &keys[2 * length - 1]);
+  }
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    for (size_t n = 0; n < i; n++) {
+      assert_memory_not_equal(keys[i].words, keys[n].words, sizeof keys[i].words);
+      assert_int_not_equal(keys[i].hash, keys[n].hash);
+    }
+  }
+}
+
+static void a_key_as_read_has_its_fingerprint(void **state) {
+  char bytes[LONGEST];
+  (void)state;
+  for (size_t i = 0; i < sizeof bytes; i++)
+    bytes[i] = (char)(255 - i);
+  for (size_t length = 1; length <= LONGEST; length++) {
+    uint64_t expected[2], hash[2];
+    weir_key key;
+    weir_key_hash(secret, bytes, length, expected);
+    weir_key_read(secret, bytes, length, &key);
+    weir_key_fingerprint(secret, &key, hash);
+    assert_memory_equal(hash, expected, sizeof hash);
+  }
+}
+
+static void another_secret_gives_another_place(void **state) {
+  static const unsigned char other_secret[WEIR_KEY_SECRET_BYTES] = "of another";
+  weir_key one, other;
+  (void)state;
+  weir_key_read(secret, "key", 3, &one);
+  weir_key_read(other_secret, "key", 3, &other);
+  assert_int_not_equal(one.hash, other.hash);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_one_counter_has_one_identity),
@@ -103,6 +150,9 @@ int main(void) {
       cmocka_unit_test(the_low_bits_are_those_of_the_key),
       cmocka_unit_test(no_two_of_many_counters_meet),
       cmocka_unit_test(another_secret_gives_another_hash),
+      cmocka_unit_test(keys_are_equal_as_read_if_their_bytes_are),
+      cmocka_unit_test(a_key_as_read_has_its_fingerprint),
+      cmocka_unit_test(another_secret_gives_another_place),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,9 +18,9 @@ static const unsigned char secret[WEIR_KEY_SECRET_BYTES] = "of this test";
 enum { KEYS = 1024, WORDS = 40, MEMO_BYTES = sizeof(weir_memo) + WORDS * sizeof(int64_t) };
 
 static weir_memo_entry *lock_number(weir_table *table, int number) {
-  uint64_t fingerprint[2];
-  weir_key_hash(secret, &number, sizeof number, fingerprint);
-  return weir_table_lock(table, fingerprint);
+  weir_key key;
+  weir_key_read(secret, &number, sizeof number, &key);
+  return weir_table_lock(table, &key);
 }
 
 /* Denied from cost 3 on, between two moments; all that a method remembers is `stamp`. */
@@ -45,15 +45,15 @@ static void allow(weir_table *table, int number) {
 
 static bool read_number(weir_table *table, int number, unsigned steps, int64_t now_us,
                         weir_denial *copy) {
-  uint64_t fingerprint[2];
-  weir_key_hash(secret, &number, sizeof number, fingerprint);
-  return weir_table_read_denial(table, fingerprint, steps, now_us, copy, NULL) == WEIR_DENIAL_MEMO;
+  weir_key key;
+  weir_key_read(secret, &number, sizeof number, &key);
+  return weir_table_read_denial(table, &key, steps, now_us, copy, NULL) == WEIR_DENIAL_MEMO;
 }
 
 static void reads_what_the_memo_says_while_it_denies(void **state) {
   (void)state;
   weir_denial copy;
-  weir_table *table = weir_table_create(KEYS, MEMO_BYTES, 0, NULL);
+  weir_table *table = weir_table_create(KEYS, MEMO_BYTES, 0, NULL, secret);
   assert_false(read_number(table, 1, 0, 150, &copy));
   deny(table, 1, 100, 200, 7);
   assert_false(read_number(table, 1, 0, 99, &copy));
@@ -71,7 +71,7 @@ static void reads_what_the_memo_says_while_it_denies(void **state) {
 static void a_memo_that_denies_nothing_any_more_is_not_read(void **state) {
   (void)state;
   weir_denial copy;
-  weir_table *table = weir_table_create(KEYS, MEMO_BYTES, 0, NULL);
+  weir_table *table = weir_table_create(KEYS, MEMO_BYTES, 0, NULL, secret);
   deny(table, 1, 100, 200, 7);
   allow(table, 1);
   assert_false(read_number(table, 1, 0, 150, &copy));
@@ -85,7 +85,7 @@ static void many_keys_are_denied_at_once(void **state) {
   (void)state;
   weir_denial copy;
   int found = 0;
-  weir_table *table = weir_table_create(16 * MANY, MEMO_BYTES, 0, NULL);
+  weir_table *table = weir_table_create(16 * MANY, MEMO_BYTES, 0, NULL, secret);
   for (int round = 0; round < 12; round++)
     for (int i = 0; i < MANY; i++)
       deny(table, i, 100 + round, 200, i);
@@ -102,7 +102,8 @@ static void many_keys_are_denied_at_once(void **state) {
 static void a_memo_too_large_to_copy_is_left_to_the_lock(void **state) {
   (void)state;
   weir_denial copy;
-  weir_table *table = weir_table_create(KEYS, sizeof(weir_denial) + sizeof(int64_t), 0, NULL);
+  weir_table *table =
+      weir_table_create(KEYS, sizeof(weir_denial) + sizeof(int64_t), 0, NULL, secret);
   deny(table, 1, 100, 200, 7);
   assert_false(read_number(table, 1, 0, 150, &copy));
   weir_table_destroy(table);
@@ -111,7 +112,7 @@ static void a_memo_too_large_to_copy_is_left_to_the_lock(void **state) {
 static void a_key_whose_denial_is_read_stays_in_a_full_table(void **state) {
   (void)state;
   weir_denial copy;
-  weir_table *table = weir_table_create(KEYS, MEMO_BYTES, 0, NULL);
+  weir_table *table = weir_table_create(KEYS, MEMO_BYTES, 0, NULL, secret);
   for (int i = 0; i < 10 * KEYS; i++)
     weir_shard_unlock(lock_number(table, i)->shard);
   deny(table, -1, 100, 200, 7);
@@ -152,7 +153,7 @@ static void no_copy_is_of_two_moments(void **state) {
   pthread_t readers[READERS];
   void *torn;
   (void)state;
-  weir_table *table = weir_table_create(KEYS, MEMO_BYTES, 0, NULL);
+  weir_table *table = weir_table_create(KEYS, MEMO_BYTES, 0, NULL, secret);
   atomic_store(&over, false);
   for (int i = 0; i < READERS; i++)
     assert_int_equal(pthread_create(&readers[i], NULL, read_all, table), 0);

@@ -19,12 +19,11 @@ static unsigned chosen[CHOSEN];
 
 /* Keys alike in what picks the shard and in most of what picks the chain. */
 static void choose(const unsigned char *hash_key) {
-  uint64_t hash[2];
+  weir_key read;
   unsigned key = 0;
   for (size_t found = 0; found < CHOSEN; key++) {
-    weir_key_hash(hash_key, &key, sizeof key, hash);
-    bool alike =
-        (hash[0] & ((1U << SHARD_BITS) - 1)) == 0 && (hash[1] & ((1U << BUCKET_BITS) - 1)) == 0;
+    weir_key_read(hash_key, &key, sizeof key, &read);
+    bool alike = (read.hash & ((1U << (SHARD_BITS + BUCKET_BITS)) - 1)) == 0;
     if (alike) chosen[found++] = key;
   }
 }
@@ -33,9 +32,9 @@ static void choose(const unsigned char *hash_key) {
 static unsigned char secret[WEIR_KEY_SECRET_BYTES];
 
 static weir_memo_entry *lock_key(weir_table *table, const void *key, size_t key_length) {
-  uint64_t fingerprint[2];
-  weir_key_hash(secret, key, key_length, fingerprint);
-  return weir_table_lock(table, fingerprint);
+  weir_key read;
+  weir_key_read(secret, key, key_length, &read);
+  return weir_table_lock(table, &read);
 }
 
 static size_t longest_chain(const weir_table *table) {
@@ -54,7 +53,7 @@ static size_t longest_chain(const weir_table *table) {
 }
 
 static size_t flood(const unsigned char *hash_key, const unsigned *keys, unsigned count) {
-  weir_table *table = weir_table_create(TABLE_KEYS, sizeof(weir_memo), 0, NULL);
+  weir_table *table = weir_table_create(TABLE_KEYS, sizeof(weir_memo), 0, NULL, secret);
   assert_non_null(table);
   randombytes_buf(secret, sizeof secret);
   if (hash_key != NULL) memcpy(secret, hash_key, sizeof secret);
@@ -99,7 +98,7 @@ void *__wrap_calloc(size_t count, size_t size) {
 /* NOLINTEND(bugprone-reserved-identifier) */
 
 static weir_table *fill(unsigned keys) {
-  weir_table *table = weir_table_create(TABLE_KEYS, sizeof(weir_memo), 0, NULL);
+  weir_table *table = weir_table_create(TABLE_KEYS, sizeof(weir_memo), 0, NULL, secret);
   assert_non_null(table);
   for (unsigned i = 0; i < keys; i++) {
     weir_memo_entry *entry = lock_key(table, &i, sizeof i);

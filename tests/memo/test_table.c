@@ -12,14 +12,14 @@
 static const unsigned char secret[WEIR_KEY_SECRET_BYTES] = "of this test";
 
 static weir_memo_entry *lock_number(weir_table *table, int number) {
-  uint64_t fingerprint[2];
-  weir_key_hash(secret, &number, sizeof number, fingerprint);
-  return weir_table_lock(table, fingerprint);
+  weir_key key;
+  weir_key_read(secret, &number, sizeof number, &key);
+  return weir_table_lock(table, &key);
 }
 
 static void remembers_a_key_until_its_place_is_needed(void **state) {
   (void)state;
-  weir_table *table = weir_table_create(1, sizeof(weir_memo), 0, NULL);
+  weir_table *table = weir_table_create(1, sizeof(weir_memo), 0, NULL, secret);
   weir_memo_entry *entry = lock_number(table, 1);
   entry->memo->denied_cost = 7;
   weir_shard_unlock(entry->shard);
@@ -36,7 +36,7 @@ static void remembers_a_key_until_its_place_is_needed(void **state) {
 
 static void keeps_what_is_in_use_however_many_keys_come(void **state) {
   (void)state;
-  weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL);
+  weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL, secret);
   weir_request_state waiting = {.charge = 1};
   weir_memo_entry *busy = lock_number(table, -1);
   busy->busy = true;
@@ -60,7 +60,7 @@ static void keeps_what_is_in_use_however_many_keys_come(void **state) {
 static void gives_up_first_what_was_not_used_again(void **state) {
   (void)state;
   enum { KEYS = 160 };
-  weir_table *table = weir_table_create(KEYS, sizeof(weir_memo), 0, NULL);
+  weir_table *table = weir_table_create(KEYS, sizeof(weir_memo), 0, NULL, secret);
   for (int round = 0; round < 100; round++) {
     weir_memo_entry *kept = lock_number(table, -1);
     if (round > 0) assert_int_equal(kept->memo->denied_cost, 9);
@@ -81,7 +81,7 @@ static size_t length(const weir_request_state *request) {
 
 static void groups_what_fits_under_the_cap_in_order_of_arrival(void **state) {
   (void)state;
-  weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL);
+  weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL, secret);
   weir_request_state requests[] = {
       {.charge = 4}, {.charge = 9, .kind = WEIR_PEEK}, {.charge = 6}, {.charge = 1}};
   weir_memo_entry *entry = lock_number(table, 1);
@@ -97,7 +97,7 @@ static void groups_what_fits_under_the_cap_in_order_of_arrival(void **state) {
 
 static void takes_one_even_above_the_cap_and_a_reset_alone(void **state) {
   (void)state;
-  weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL);
+  weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL, secret);
   weir_request_state requests[] = {
       {.charge = 40}, {.charge = 1, .kind = WEIR_RESET}, {.charge = 1}};
   weir_memo_entry *entry = lock_number(table, 1);
@@ -117,7 +117,7 @@ static void takes_alone_what_must_not_share_its_group(void **state) {
                                               {.charge = 1, .kind = WEIR_REFUND},
                                               {.charge = 1, .kind = WEIR_RESET}};
   (void)state;
-  weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL);
+  weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL, secret);
   weir_memo_entry *entry = lock_number(table, 1);
   for (size_t i = 0; i < sizeof loners / sizeof loners[0]; i++) {
     weir_request_state requests[] = {{.charge = 1}, {.charge = 1}, loners[i],
@@ -138,7 +138,7 @@ static void takes_alone_what_must_not_share_its_group(void **state) {
 
 static void lets_anyone_leave_the_line(void **state) {
   (void)state;
-  weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL);
+  weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL, secret);
   weir_request_state requests[3] = {{.charge = 1}, {.charge = 1}, {.charge = 1}};
   weir_request_state last = {.charge = 1};
   weir_memo_entry *entry = lock_number(table, 1);

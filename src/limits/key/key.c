@@ -110,6 +110,41 @@ void weir_key_hash(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const void
   weir_hash_128(secret, bytes, length, hash);
 }
 
+void weir_key_read(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const void *bytes,
+                   size_t length, weir_key *key) {
+  const unsigned char *next = bytes;
+  size_t whole = length / sizeof(uint64_t);
+  memset(key->words, 0, sizeof key->words);
+  if (whole >= WEIR_KEY_WORDS) {
+    weir_key_hash(secret, bytes, length, key->words);
+    key->words[WEIR_KEY_WORDS - 1] = UINT64_MAX;
+    key->hash = key->words[0];
+    return;
+  }
+  weir_hash_state s = weir_hash_begin(secret, 0);
+  for (size_t i = 0; i < whole; i++) {
+    key->words[i] = weir_hash_word(next + i * sizeof(uint64_t));
+    s = weir_hash_take(s, key->words[i], 1);
+  }
+  key->words[whole] = weir_hash_last(next, length);
+  key->hash = weir_hash_end_64(weir_hash_take(s, key->words[whole], 1));
+}
+
+void weir_key_fingerprint(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const weir_key *key,
+                          uint64_t hash[2]) {
+  size_t last = WEIR_KEY_WORDS - 1;
+  if (key->words[last] == UINT64_MAX) {
+    memcpy(hash, key->words, 2 * sizeof *hash);
+    return;
+  }
+  while (last > 0 && key->words[last] == 0)
+    last--;
+  weir_hash_state s = weir_hash_begin(secret, WEIR_HASH_128_MARK);
+  for (size_t i = 0; i <= last; i++)
+    s = weir_hash_take(s, key->words[i], 2);
+  weir_hash_end_128(s, hash);
+}
+
 /* Four rounds of SipHash, as many as it ends with, over a state that holds both hashes and the
  * numbers. A round is a permutation, so different counters of one key and rule never have the same
  * state; and without the hashes, which are secret, a client cannot tell what the halves that are

@@ -9,8 +9,10 @@
 #ifndef WEIR_KEY_KEY_H
 #define WEIR_KEY_KEY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
   WEIR_ENCODED_MOST = 104,    /* longest encoded key, in bytes */
@@ -41,6 +43,26 @@ size_t weir_key_counter(const char *prefix, size_t prefix_length, const char *en
 enum { WEIR_KEY_SECRET_BYTES = 16 };
 void weir_key_hash(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const void *bytes,
                    size_t length, uint64_t hash[2]);
+
+/* A key as this process looks it up. Up to 31 bytes stand for themselves, as the words that SipHash takes
+ * in: the length is in the last. What is longer is known by its weir_key_hash(), and by a last word that
+ * no length is. So two keys are one where their words are equal. `hash` is a cheaper one, of 64 bits
+ * and under the same secret: it says where a key is looked for. */
+enum { WEIR_KEY_WORDS = 4 };
+typedef struct weir_key {
+  uint64_t hash;
+  uint64_t words[WEIR_KEY_WORDS];
+} weir_key;
+void weir_key_read(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const void *bytes,
+                   size_t length, weir_key *key);
+
+static inline bool weir_key_equal(const weir_key *one, const weir_key *other) {
+  return memcmp(one, other, sizeof *one) == 0;
+}
+
+/* The weir_key_hash() of a key that was read. */
+void weir_key_fingerprint(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const weir_key *key,
+                          uint64_t hash[2]);
 
 /* weir_operation.identity of the counter `mark`, `index`, `entry` under a key and a rule's prefix,
  * which are given by their hashes. */

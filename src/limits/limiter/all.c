@@ -265,9 +265,10 @@ static void plan_return(weir_member *member) {
   char encoded[WEIR_ENCODED_MOST];
   uint64_t fingerprint[2];
   size_t length = weir_key_encode(member->request->key, member->request->key_length, encoded);
-  weir_key_hash(limiter->store->secret, member->request->key, member->request->key_length,
-                fingerprint);
-  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+  weir_key key;
+  weir_key_read(limiter->store->secret, member->request->key, member->request->key_length, &key);
+  weir_key_fingerprint(limiter->store->secret, &key, fingerprint);
+  weir_memo_entry *entry = weir_table_lock(limiter->table, &key);
   if (entry != NULL) {
     if (entry->busy) entry->doubted = true;
     for (size_t i = 0; i < limiter->stack.count && !entry->busy; i++)
@@ -351,10 +352,8 @@ static bool charged_in_store(weir_member *member) {
     return false;
   }
   if (!limiter->leases || member->state.costs != NULL) return true;
-  uint64_t fingerprint[2];
-  weir_key_hash(limiter->store->secret, member->request->key, member->request->key_length,
-                fingerprint);
-  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+  weir_memo_entry *entry =
+      weir_limiter_lock(limiter, member->request->key, member->request->key_length);
   if (entry == NULL) return true;
   weir_leases_return(limiter, entry, &member->state);
   weir_shard_unlock(entry->shard);

@@ -267,12 +267,13 @@ void weir_call_show_denial(const weir_limiter *limiter, const weir_memo_entry *e
     weir_table_show_denial(limiter->table, entry, NULL);
 }
 
-bool weir_call_answer_denied(const weir_limiter *limiter, const uint64_t fingerprint[2],
-                             weir_moment at, weir_request_state *request) {
+/* With leases none is shown. */
+bool weir_call_answer_denied(const weir_limiter *limiter, const weir_key *key, weir_moment at,
+                             weir_request_state *request) {
   weir_denial denial;
+  if (!weir_table_has_denial(limiter->table, key)) return false;
   weir_decision *told = is_smallest(limiter, request) ? &request->decision : NULL;
-  switch (weir_table_read_denial(limiter->table, fingerprint, at.clock_steps, at.now_us, &denial,
-                                 told)) {
+  switch (weir_table_read_denial(limiter->table, key, at.clock_steps, at.now_us, &denial, told)) {
     case WEIR_DENIAL_TOLD:
       request->charge = 1;
       request->status = WEIR_OK;

@@ -153,6 +153,10 @@ static inline void weir_call_begin(weir_call *call, weir_request_state *requests
   call->monotonic_us = 0;
 }
 
+/* The same where it may fit, and its key has been read. */
+void weir_call_join_at(weir_call **call, struct weir_limiter *limiter, weir_request_state *request,
+                       const weir_key *key, weir_moment at);
+
 /* Answers a request to take or to look by what is known, and else leaves it as it was: false. It joins
  * nothing, and waits for no thread that asks a store. */
 bool weir_call_know(struct weir_limiter *limiter, weir_request_state *request, weir_moment at);
@@ -217,8 +221,8 @@ void weir_call_forget(const struct weir_limiter *limiter, weir_memo_entry *entry
 /* Has what a locked entry denies be found without its lock, or nothing where it denies nothing. */
 void weir_call_show_denial(const struct weir_limiter *limiter, const weir_memo_entry *entry);
 
-/* Whether a denial that is shown, and still holds, answers the request. */
-bool weir_call_answer_denied(const struct weir_limiter *limiter, const uint64_t fingerprint[2],
+/* Whether a denial that is shown, and still holds, answers the request: without a lock. */
+bool weir_call_answer_denied(const struct weir_limiter *limiter, const weir_key *key,
                              weir_moment at, weir_request_state *request);
 
 /* Makes the first who waits at a locked entry its leader, if anyone does. */

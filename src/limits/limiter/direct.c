@@ -92,21 +92,12 @@ static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direc
   return turn == WEIR_TURN_DONE;
 }
 
-bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir_moment *at,
-                        weir_message *message) {
-  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
-  uint64_t fingerprint[2];
+bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, const weir_key *key,
+                        weir_moment *at, weir_message *message) {
   weir_message why;
 
-  /* What never fits, or is denied for longer, needs no lock. */
-  if (decided && weir_settle_never(&limiter->stack, at->now_us, request)) return true;
-  weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
-  if (weir_table_has_denial(limiter->table, fingerprint) &&
-      weir_call_answer_denied(limiter, fingerprint, *at, request))
-    return true;
-
   /* Where others lead the key, or the store was away, or memory is short, the request joins. */
-  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+  weir_memo_entry *entry = weir_table_lock(limiter->table, key);
   if (entry == NULL) return false;
   weir_shard *shard = entry->shard;
   struct weir_direct *direct = NULL;

@@ -19,35 +19,11 @@ static void fail(weir_request_state *request, weir_status status) {
 }
 
 /* The key's entry, locked, with what is known of it. NULL: no memory. */
-static weir_memo_entry *lock_known(weir_limiter *limiter, const uint64_t fingerprint[2]) {
-  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+static weir_memo_entry *lock_known(weir_limiter *limiter, const weir_key *key) {
+  weir_memo_entry *entry = weir_table_lock(limiter->table, key);
   if (entry == NULL) return NULL;
   unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   if (!entry->busy && entry->clock_steps != steps) weir_call_forget(limiter, entry);
-  return entry;
-}
-
-/* Finds what is known of the request's key and locks it. NULL: the request is done, as a denial that
- * still holds is repeated without a lock, or for want of memory.
- *
- * Only a request that has no call so far is denied so: it has no other to come after. With leases
- * most requests need no call. */
-static weir_memo_entry *find(weir_call **call, weir_limiter *limiter, weir_request_state *request,
-                             weir_moment at) {
-  uint64_t fingerprint[2];
-  weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
-  if (!limiter->leases && request->call == NULL) {
-    if (weir_table_has_denial(limiter->table, fingerprint) &&
-        weir_call_answer_denied(limiter, fingerprint, at, request))
-      return NULL;
-    request->call = *call = weir_call_acquire(limiter, 1);
-    if (request->call == NULL) {
-      fail(request, WEIR_NO_MEMORY);
-      return NULL;
-    }
-  }
-  weir_memo_entry *entry = lock_known(limiter, fingerprint);
-  if (entry == NULL) fail(request, WEIR_NO_MEMORY);
   return entry;
 }
 
@@ -66,18 +42,34 @@ void weir_call_queue(const weir_limiter *limiter, weir_memo_entry *entry,
   weir_memo_entry_append(entry, request);
 }
 
-/* What is known is answered first: a cost that never fits without a look at the key, a denial that
- * still holds from the key's memo, but not past an earlier request of the same call that waits for
- * the key, as they are decided in order; with leases, from what was charged ahead; after an outage,
- * from the key's account. All others stand in line. */
 void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state *request,
                     weir_moment at) {
+  weir_key key;
   bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
+  if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) {
+    request->call = *call;
+    atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_relaxed);
+    return;
+  }
+  weir_key_read(limiter->store->secret, request->key, request->key_length, &key);
+  weir_call_join_at(call, limiter, request, &key, at);
+}
+
+/* What is known is answered first: a denial that still holds from the key's memo, but not past an
+ * earlier request of the same call that waits for the key, as they are decided in order; with leases,
+ * from what was charged ahead; after an outage, from the key's account. All others stand in line.
+ * With leases most requests need no call. */
+void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_request_state *request,
+                       const weir_key *key, weir_moment at) {
+  if (!limiter->leases && *call == NULL) *call = weir_call_acquire(limiter, 1);
   request->call = *call;
   atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_relaxed);
-  if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) return;
-  weir_memo_entry *entry = find(call, limiter, request, at);
-  if (entry == NULL) return;
+  weir_memo_entry *entry = NULL;
+  if (limiter->leases || request->call != NULL) entry = lock_known(limiter, key);
+  if (entry == NULL) {
+    fail(request, WEIR_NO_MEMORY);
+    return;
+  }
 
   const weir_request_state *earlier = request->call != NULL ? entry->first_waiting : NULL;
   while (earlier != NULL && earlier->call != request->call)
@@ -101,13 +93,11 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state 
 
 /* An account counts the requests that it answers: those are left to the call that joins. */
 bool weir_call_know(weir_limiter *limiter, weir_request_state *request, weir_moment at) {
-  uint64_t fingerprint[2];
+  weir_key key;
   if (weir_settle_never(&limiter->stack, at.now_us, request)) return true;
-  weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
-  if (!limiter->leases && weir_table_has_denial(limiter->table, fingerprint) &&
-      weir_call_answer_denied(limiter, fingerprint, at, request))
-    return true;
-  weir_memo_entry *entry = lock_known(limiter, fingerprint);
+  weir_key_read(limiter->store->secret, request->key, request->key_length, &key);
+  if (weir_call_answer_denied(limiter, &key, at, request)) return true;
+  weir_memo_entry *entry = lock_known(limiter, &key);
   if (entry == NULL) return false;
   bool answered = weir_call_answer(limiter, entry, request, at);
   if (answered && limiter->leases) weir_leases_count(limiter, entry, request, at);
@@ -120,11 +110,9 @@ bool weir_call_know(weir_limiter *limiter, weir_request_state *request, weir_mom
 bool weir_call_recall(weir_limiter *limiter, weir_request_state *request, weir_moment at,
                       bool *must_look) {
   const weir_stack *stack = &limiter->stack;
-  uint64_t fingerprint[2];
   *must_look = false;
   if (weir_settle_never(stack, at.now_us, request)) return true;
-  weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
-  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+  weir_memo_entry *entry = weir_limiter_lock(limiter, request->key, request->key_length);
   if (entry == NULL) return false;
   unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   bool known = entry->clock_steps == steps;

@@ -143,9 +143,7 @@ void weir_leases_count(weir_limiter *limiter, weir_memo_entry *entry,
 /* A cost that goes back to a lot is charged ahead from now on, as if it had been so from the start: it
  * stands in the same cells. */
 bool weir_leases_cover(weir_limiter *limiter, const weir_request_state *request, int64_t cost) {
-  uint64_t fingerprint[2];
-  weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
-  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+  weir_memo_entry *entry = weir_limiter_lock(limiter, request->key, request->key_length);
   if (entry == NULL) return false;
   weir_stock *stock = entry->leased->stock;
   int64_t now_us = weir_limiter_now(limiter);

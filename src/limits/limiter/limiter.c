@@ -87,8 +87,8 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
 
   /* What is denied goes back, so more than fits is charged in vain. Where denied requests stay
    * charged all of them may as well go together; no rule with lanes is among those. */
-  made->group_most =
-      made->stack.count_all ? WEIR_VALUE_MOST : weir_stack_least_capacity(&made->stack);
+  made->capacity_least = weir_stack_least_capacity(&made->stack);
+  made->group_most = made->stack.count_all ? WEIR_VALUE_MOST : made->capacity_least;
   made->plain_cost_most = WEIR_COST_MOST;
   for (size_t i = 0; i < made->stack.count; i++) {
     bool one_by_one = weir_rule_takes_one(&made->stack.rules[i]);
@@ -111,7 +111,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   if (made->leases && !weir_leased_line_init(&made->leased, &made->lease)) made->leases = false;
   if (made->memo_keys == 0) made->memo_keys = keys_worth_remembering(made);
   made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack), made->stack.count,
-                                  made->leases ? &made->leased : NULL);
+                                  made->leases ? &made->leased : NULL, made->store->secret);
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();
   if (pthread_mutex_init(&made->reserved_mutex, NULL) == 0 && made->table != NULL &&

@@ -67,7 +67,8 @@ struct weir_limiter {
   bool one_by_one;    /* every request is a group of its own: always under a log */
   int64_t
       cost_most[WEIR_RULES_MOST]; /* of one request; 1 under a log, which has entries for them */
-  int64_t plain_cost_most;        /* the least of these */
+  int64_t plain_cost_most;        /* the least of these, ... */
+  int64_t capacity_least;         /* ... and of all rules: what costs more never fits */
   weir_prefix prefixes[WEIR_RULES_MOST];
   weir_table *table;
   bool direct; /* one request needs no line: direct.c, whose are ... */
@@ -120,13 +121,17 @@ weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *
 weir_status weir_request_check_all(weir_limiter *limiter, const weir_request *request,
                                    weir_message *message);
 
-/* The same. Most requests have a key and one cost that every rule accepts, and nothing else. */
+/* Most requests have a key and one cost that every rule accepts, and nothing else. */
+static inline bool weir_request_is_plain(const weir_limiter *limiter, const void *key,
+                                         size_t key_length, int64_t cost) {
+  return limiter->process == weir_process_number && key != NULL && key_length > 0 && cost >= 1 &&
+         cost <= limiter->plain_cost_most;
+}
+
 static inline weir_status weir_request_check(weir_limiter *limiter, const weir_request *request,
                                              weir_message *message) {
-  bool plain = limiter->process == weir_process_number && request->key != NULL &&
-               request->key_length > 0 && request->costs == NULL && request->cost >= 1 &&
-               request->cost <= limiter->plain_cost_most && request->flags == 0 &&
-               request->longest_wait_us == 0;
+  bool plain = weir_request_is_plain(limiter, request->key, request->key_length, request->cost) &&
+               request->costs == NULL && request->flags == 0 && request->longest_wait_us == 0;
   return plain ? WEIR_OK : weir_request_check_all(limiter, request, message);
 }
 
@@ -259,8 +264,8 @@ void weir_reserved_end(weir_limiter *limiter, const weir_decision *taken, const 
 /* Decides one request under the lock of its key, in a limiter that is `direct`. False: it could not,
  * and the request is as open as it was; it may have paused, and *at is a later moment then. Else it
  * is settled; the message says why, where it has no answer. */
-bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, weir_moment *at,
-                        weir_message *message);
+bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, const weir_key *key,
+                        weir_moment *at, weir_message *message);
 void weir_direct_clean_up(weir_limiter *limiter);
 
 /* Reserving, in steps, for those who ask for many at once: what is made before anything is charged;
@@ -294,6 +299,14 @@ weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *reque
 static inline weir_status weir_no_memory(weir_message *message) {
   weir_message_set(message, "%s", weir_status_text(WEIR_NO_MEMORY));
   return WEIR_NO_MEMORY;
+}
+
+/* The entry of a key, its shard locked. NULL, and nothing locked, when there is no memory. */
+static inline weir_memo_entry *weir_limiter_lock(const weir_limiter *limiter, const void *bytes,
+                                                 size_t length) {
+  weir_key key;
+  weir_key_read(limiter->store->secret, bytes, length, &key);
+  return weir_table_lock(limiter->table, &key);
 }
 
 /* Gives operations on a key their identities, in a store that takes these. */

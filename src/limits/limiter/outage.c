@@ -121,10 +121,8 @@ static bool was_away(const weir_request_state *request) {
 static weir_memo_entry *lock_account(weir_limiter *limiter, weir_limiter *local,
                                      const weir_request_state *request, bool *begun) {
   weir_pool pools[WEIR_RULES_MOST];
-  uint64_t fingerprint[2];
-  weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
   for (bool read = false;; read = true) {
-    weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+    weir_memo_entry *entry = weir_limiter_lock(limiter, request->key, request->key_length);
     if (entry == NULL) return NULL;
     int64_t now_us = weir_limiter_now(limiter);
     bool ready = entry->account != NULL && !weir_account_is_quiet(entry->account, now_us);
@@ -272,11 +270,9 @@ void weir_outage_settle(weir_limiter *limiter, weir_group *group) {
 /* Without an account all is over that it admitted, or another limiter did. */
 weir_status weir_outage_give_back(weir_limiter *limiter, const weir_request_state *request,
                                   bool owed, int64_t rest[WEIR_RULES_MOST], int64_t *paid_us) {
-  uint64_t fingerprint[2];
   weir_limiter *local = atomic_load_explicit(&limiter->local, memory_order_acquire);
   memset(rest, 0, WEIR_RULES_MOST * sizeof *rest);
-  weir_key_hash(limiter->store->secret, request->key, request->key_length, fingerprint);
-  weir_memo_entry *entry = weir_table_lock(limiter->table, fingerprint);
+  weir_memo_entry *entry = weir_limiter_lock(limiter, request->key, request->key_length);
   if (entry == NULL) return WEIR_NO_MEMORY;
   bool known = local != NULL && entry->account != NULL;
   if (known) {

@@ -24,10 +24,10 @@ void weir_request_begin(const weir_limiter *limiter, const weir_request *request
 }
 
 /* In line, alone in a call. A call is only acquired where the request must see its key's entry. */
-static void answer_in_line(weir_limiter *limiter, weir_request_state *request, weir_moment at,
-                           weir_message *message) {
+static void answer_in_line(weir_limiter *limiter, weir_request_state *request, const weir_key *key,
+                           weir_moment at, weir_message *message) {
   weir_call *call = NULL;
-  weir_call_join(&call, limiter, request, at);
+  weir_call_join_at(&call, limiter, request, key, at);
   if (call == NULL) {
     if (request->status != WEIR_OK) weir_no_memory(message);
     return;
@@ -38,14 +38,26 @@ static void answer_in_line(weir_limiter *limiter, weir_request_state *request, w
   weir_call_release(call);
 }
 
-weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *request,
-                                weir_message *message) {
-  weir_moment at = weir_limiter_moment(limiter);
-  if (!limiter->direct || !weir_direct_answer(limiter, request, &at, message))
-    answer_in_line(limiter, request, at, message);
+/* A request that may fit, and that no denial which is shown answers. */
+static weir_status answer(weir_limiter *limiter, weir_request_state *request, const weir_key *key,
+                          weir_moment at, weir_message *message) {
+  if (!limiter->direct || !weir_direct_answer(limiter, request, key, &at, message))
+    answer_in_line(limiter, request, key, at, message);
   if (weir_limiter_has_answer(limiter, request, request->status))
     weir_limiter_fall_back(limiter, request, message);
   return request->status;
+}
+
+/* What never fits, or is denied for longer, needs no lock. */
+weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *request,
+                                weir_message *message) {
+  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
+  weir_moment at = weir_limiter_moment(limiter);
+  weir_key key;
+  if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) return WEIR_OK;
+  weir_key_read(limiter->store->secret, request->key, request->key_length, &key);
+  if (weir_call_answer_denied(limiter, &key, at, request)) return WEIR_OK;
+  return answer(limiter, request, &key, at, message);
 }
 
 /* Peeks are not counted as decisions: they admit nothing. */
@@ -72,8 +84,25 @@ weir_status weir_request_decide(weir_limiter *limiter, weir_request *request,
 
 weir_status weir_limiter_take(weir_limiter *limiter, const void *key, size_t key_length,
                               int64_t cost, weir_decision *decision, weir_message *message) {
-  weir_request request = {.key = key, .key_length = key_length, .cost = cost};
-  return decide_one(limiter, &request, decision, message);
+  if (!weir_request_is_plain(limiter, key, key_length, cost) || cost > limiter->capacity_least) {
+    weir_request request = {.key = key, .key_length = key_length, .cost = cost};
+    return decide_one(limiter, &request, decision, message);
+  }
+  weir_status status = WEIR_OK;
+  weir_moment at = weir_limiter_moment(limiter);
+  weir_key read;
+  weir_key_read(limiter->store->secret, key, key_length, &read);
+  if (cost > 1 || weir_table_read_denial(limiter->table, &read, at.clock_steps, at.now_us, NULL,
+                                         decision) == WEIR_DENIAL_NONE) {
+    weir_request_state state = {
+        .kind = WEIR_TAKE, .cost = cost, .charge = cost, .key = key, .key_length = key_length};
+    if (!weir_call_answer_denied(limiter, &read, at, &state))
+      answer(limiter, &state, &read, at, message);
+    status = state.status;
+    if (status == WEIR_OK) *decision = state.decision;
+  }
+  weir_counts_add(limiter->counts, status, decision);
+  return status;
 }
 
 weir_status weir_limiter_take_up_to(weir_limiter *limiter, const void *key, size_t key_length,

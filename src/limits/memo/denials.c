@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACES_LEAST = 8, CACHE_LINE_BYTES = 64 };
+enum { PLACES_LEAST = 8, CACHE_LINE_BYTES = 64, KEY_WORDS = sizeof(weir_key) / sizeof(uint64_t) };
 
 /* What stands in a place, in words of 64 bits: all of them atomic, so that reading while somebody
  * writes is no race. */
-enum { SEQUENCE, FINGERPRINT, STEPS = FINGERPRINT + 2, USED, TOLD_UNTIL, TOLD };
+enum { SEQUENCE, KEY, STEPS = KEY + KEY_WORDS, USED, TOLD_UNTIL, TOLD };
 enum { TOLD_WORDS = sizeof(weir_decision) / sizeof(uint64_t), MEMO = TOLD + TOLD_WORDS };
 _Static_assert(sizeof(weir_decision) % sizeof(uint64_t) == 0, "a decision is whole words");
+_Static_assert(sizeof(weir_key) == (1 + WEIR_KEY_WORDS) * sizeof(uint64_t), "so is a key");
 
 enum {
   AT = MEMO + offsetof(weir_memo, denied_at_us) / sizeof(uint64_t),
@@ -56,13 +57,15 @@ static void get_words(const word *from, void *to, size_t count) {
 }
 
 /* By other bits than those that pick a bucket. */
-static word *place_of(weir_denials *denials, const uint64_t fingerprint[2]) {
-  return denials->words + (fingerprint[1] >> 32 & denials->mask) * denials->place_words;
+static word *place_of(weir_denials *denials, const weir_key *key) {
+  return denials->words + (key->hash >> 40 & denials->mask) * denials->place_words;
 }
 
-static bool is_of(const word *place, const uint64_t fingerprint[2]) {
-  return get(&place[FINGERPRINT]) == fingerprint[0] &&
-         get(&place[FINGERPRINT + 1]) == fingerprint[1];
+static bool is_of(const word *place, const weir_key *key) {
+  bool same = get(&place[KEY]) == key->hash;
+  for (int i = 0; same && i < WEIR_KEY_WORDS; i++)
+    same = get(&place[KEY + 1 + i]) == key->words[i];
+  return same;
 }
 
 /* Makes so many places instead of `before`. Those of before are written again as their keys are
@@ -98,34 +101,32 @@ void weir_denials_begin(weir_denials_place *at, size_t memo_bytes) {
 
 /* The place of a key that is denied; where another key holds it, in twice as many if there may be
  * so many. */
-static word *find_place(weir_denials_place *at, weir_denials *denials,
-                        const uint64_t fingerprint[2], const weir_memo *memo, size_t most) {
-  word *place = place_of(denials, fingerprint);
+static word *find_place(weir_denials_place *at, weir_denials *denials, const weir_key *key,
+                        const weir_memo *memo, size_t most) {
+  word *place = place_of(denials, key);
   size_t places = 2 * (denials->mask + 1);
-  if (is_of(place, fingerprint) || (int64_t)get(&place[UNTIL]) <= memo->denied_at_us ||
-      places > most)
+  if (is_of(place, key) || (int64_t)get(&place[UNTIL]) <= memo->denied_at_us || places > most)
     return place;
   add_places(at, denials, places, denials->memo_words);
-  return place_of(atomic_load_explicit(at, memory_order_acquire), fingerprint);
+  return place_of(atomic_load_explicit(at, memory_order_acquire), key);
 }
 
-void weir_denials_write(weir_denials_place *at, const uint64_t fingerprint[2], unsigned clock_steps,
+void weir_denials_write(weir_denials_place *at, const weir_key *key, unsigned clock_steps,
                         const weir_memo *memo, const weir_decision *told, size_t most) {
   weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
   if (denials == NULL) return;
-  word *place = place_of(denials, fingerprint);
+  word *place = place_of(denials, key);
   if (memo->denied_cost ==
       0) { /* that of another key, if it just took the place, is lost as well */
-    if (is_of(place, fingerprint)) set(&place[UNTIL], 0);
+    if (is_of(place, key)) set(&place[UNTIL], 0);
     return;
   }
-  place = find_place(at, denials, fingerprint, memo, most);
+  place = find_place(at, denials, key, memo, most);
   uint64_t sequence = get(&place[SEQUENCE]);
   if (sequence % 2 != 0 ||
       !atomic_compare_exchange_strong(&place[SEQUENCE], &sequence, sequence + 1))
     return; /* another key is being written here */
-  set(&place[FINGERPRINT], fingerprint[0]);
-  set(&place[FINGERPRINT + 1], fingerprint[1]);
+  put_words(&place[KEY], key, KEY_WORDS);
   set(&place[STEPS], clock_steps);
   int64_t until_us = told != NULL ? told->at_us + told->retry_after_us : 0;
   if (until_us > memo->denied_until_us) until_us = memo->denied_until_us;
@@ -135,22 +136,23 @@ void weir_denials_write(weir_denials_place *at, const uint64_t fingerprint[2], u
   set(&place[SEQUENCE], sequence + 2);
 }
 
-bool weir_denials_has(const weir_denials_place *at, const uint64_t fingerprint[2]) {
+bool weir_denials_has(const weir_denials_place *at, const weir_key *key) {
   weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
-  return denials != NULL && is_of(place_of(denials, fingerprint), fingerprint);
+  return denials != NULL && is_of(place_of(denials, key), key);
 }
 
-weir_denial_answer weir_denials_read(const weir_denials_place *at, const uint64_t fingerprint[2],
+weir_denial_answer weir_denials_read(const weir_denials_place *at, const weir_key *key,
                                      unsigned clock_steps, int64_t now_us, weir_denial *copy,
                                      weir_decision *told) {
   weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
   if (denials == NULL) return WEIR_DENIAL_NONE;
-  word *place = place_of(denials, fingerprint);
+  word *place = place_of(denials, key);
   uint64_t sequence = get(&place[SEQUENCE]);
-  if (sequence % 2 != 0 || !is_of(place, fingerprint) || get(&place[STEPS]) != clock_steps ||
+  if (sequence % 2 != 0 || !is_of(place, key) || get(&place[STEPS]) != clock_steps ||
       now_us < (int64_t)get(&place[AT]) || now_us >= (int64_t)get(&place[UNTIL]))
     return WEIR_DENIAL_NONE;
   bool tells = told != NULL && now_us < (int64_t)get(&place[TOLD_UNTIL]);
+  if (!tells && copy == NULL) return WEIR_DENIAL_NONE;
   if (tells)
     get_words(&place[TOLD], told, TOLD_WORDS);
   else
@@ -165,11 +167,11 @@ weir_denial_answer weir_denials_read(const weir_denials_place *at, const uint64_
   return WEIR_DENIAL_TOLD;
 }
 
-bool weir_denials_used(const weir_denials_place *at, const uint64_t fingerprint[2]) {
+bool weir_denials_used(const weir_denials_place *at, const weir_key *key) {
   weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
   if (denials == NULL) return false;
-  word *place = place_of(denials, fingerprint);
-  if (!is_of(place, fingerprint) || get(&place[USED]) == 0) return false;
+  word *place = place_of(denials, key);
+  if (!is_of(place, key) || get(&place[USED]) == 0) return false;
   set(&place[USED], 0);
   return true;
 }

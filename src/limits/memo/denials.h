@@ -7,7 +7,7 @@
  * programming language memory models?", 2012). Readers write nothing, but for a note that somebody
  * came, where there is none yet.
  *
- * A key has one place, by its fingerprint, and a later denial of another key takes it over: who
+ * A key has one place, by its hash, and a later denial of another key takes it over: who
  * finds nothing takes the lock. Memory that was in use once stays until the end, as somebody may be
  * reading it.
  */
@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 
 #include "algorithm/algorithm.h"
+#include "key/key.h"
 
 typedef struct weir_denials weir_denials;
 
@@ -40,12 +41,11 @@ void weir_denials_begin(weir_denials_place *place, size_t memo_bytes);
 /* Copies the memo of a key where it denies something, and else forgets the copy there was. `told`:
  * what a request of cost 1 is told at its at_us, where time alone changes it; or NULL. One thread at a
  * time for one key. `most` bounds the places. */
-void weir_denials_write(weir_denials_place *place, const uint64_t fingerprint[2],
-                        unsigned clock_steps, const weir_memo *memo, const weir_decision *told,
-                        size_t most);
+void weir_denials_write(weir_denials_place *place, const weir_key *key, unsigned clock_steps,
+                        const weir_memo *memo, const weir_decision *told, size_t most);
 
 /* Whether a key has a place, and so may be denied: most that are asked for have none. */
-bool weir_denials_has(const weir_denials_place *place, const uint64_t fingerprint[2]);
+bool weir_denials_has(const weir_denials_place *place, const weir_key *key);
 
 typedef enum weir_denial_answer {
   WEIR_DENIAL_NONE, /* nothing is denied, or it is just being written */
@@ -54,12 +54,12 @@ typedef enum weir_denial_answer {
 } weir_denial_answer;
 
 /* Copies what is known of a key that was denied until after now_us, with as many steps of the clock;
- * with `told`, which may be NULL, what was told instead, if something was. Any thread, at any time. */
-weir_denial_answer weir_denials_read(const weir_denials_place *place, const uint64_t fingerprint[2],
+ * with `told` what was told instead, if something was. Either may be NULL. Any thread, at any time. */
+weir_denial_answer weir_denials_read(const weir_denials_place *place, const weir_key *key,
                                      unsigned clock_steps, int64_t now_us, weir_denial *copy,
                                      weir_decision *told);
 
 /* Whether somebody read the denial of this key since this was asked last. */
-bool weir_denials_used(const weir_denials_place *place, const uint64_t fingerprint[2]);
+bool weir_denials_used(const weir_denials_place *place, const weir_key *key);
 
 #endif

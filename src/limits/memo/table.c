@@ -19,20 +19,22 @@ struct weir_table {
   size_t memo_bytes;
   size_t leased_bytes;                     /* behind a memo; 0: the rules have no lease */
   weir_leased_line *line;                  /* NULL likewise */
+  const unsigned char *secret;             /* of the keys */
   size_t shard_keys;                       /* bound of each */
   size_t shard_count;                      /* a power of two */
   weir_shard *_Atomic shards[SHARDS_MOST]; /* NULL: no key of it has come yet */
   weir_denials_place denials;
 };
 
-weir_table *weir_table_create(size_t keys, size_t memo_bytes, size_t rules,
-                              weir_leased_line *line) {
+weir_table *weir_table_create(size_t keys, size_t memo_bytes, size_t rules, weir_leased_line *line,
+                              const unsigned char secret[WEIR_KEY_SECRET_BYTES]) {
   weir_table *table = calloc(1, sizeof *table);
   if (table == NULL) return NULL;
   table->rules = rules;
   table->memo_bytes = memo_bytes;
   table->leased_bytes = line != NULL ? weir_leased_bytes(line->lease->stack) : 0;
   table->line = line;
+  table->secret = secret;
   table->shard_count = 1;
   while (table->shard_count < SHARDS_MOST && table->shard_count * 2 <= keys)
     table->shard_count *= 2;
@@ -84,8 +86,8 @@ static weir_shard *create_shard(const weir_table *table) {
 
 /* The shard of a key, made with the first of its keys: without a lock, which a child could find taken,
  * so that of threads that come first at once one has its shard kept. NULL: no memory. */
-static weir_shard *shard_of(weir_table *table, const uint64_t fingerprint[2]) {
-  weir_shard *_Atomic *place = &table->shards[fingerprint[0] & (table->shard_count - 1)];
+static weir_shard *shard_of(weir_table *table, const weir_key *key) {
+  weir_shard *_Atomic *place = &table->shards[key->hash & (table->shard_count - 1)];
   weir_shard *shard = atomic_load_explicit(place, memory_order_acquire);
   if (shard != NULL) return shard;
   weir_shard *made = create_shard(table);
@@ -94,12 +96,13 @@ static weir_shard *shard_of(weir_table *table, const uint64_t fingerprint[2]) {
   return shard;
 }
 
-static weir_memo_entry **bucket_of(weir_shard *shard, const uint64_t fingerprint[2]) {
-  return &shard->buckets[fingerprint[1] & shard->bucket_mask];
+/* By other bits than those that pick a shard. */
+static weir_memo_entry **bucket_of(weir_shard *shard, const weir_key *key) {
+  return &shard->buckets[key->hash / SHARDS_MOST & shard->bucket_mask];
 }
 
 static void join_chain(weir_shard *shard, weir_memo_entry *entry) {
-  weir_memo_entry **bucket = bucket_of(shard, entry->fingerprint);
+  weir_memo_entry **bucket = bucket_of(shard, &entry->key);
   entry->chain = *bucket;
   *bucket = entry;
 }
@@ -130,12 +133,12 @@ static void make_room(const weir_table *table, weir_shard *shard) {
     weir_memo_entry *entry = shard->hand->ring;
     bool holds = looks > all && entry->leased != NULL && weir_leased_has_some(entry->leased);
     if (entry->used || entry->busy || entry->first_waiting != NULL || holds ||
-        weir_denials_used(&table->denials, entry->fingerprint)) {
+        weir_denials_used(&table->denials, &entry->key)) {
       entry->used = false;
       shard->hand = entry;
       continue;
     }
-    weir_memo_entry **at = bucket_of(shard, entry->fingerprint);
+    weir_memo_entry **at = bucket_of(shard, &entry->key);
     while (*at != entry)
       at = &(*at)->chain;
     *at = entry->chain;
@@ -150,14 +153,14 @@ static void make_room(const weir_table *table, weir_shard *shard) {
   }
 }
 
-static weir_memo_entry *add_entry(weir_table *table, weir_shard *shard,
-                                  const uint64_t fingerprint[2]) {
+static weir_memo_entry *add_entry(weir_table *table, weir_shard *shard, const weir_key *key) {
   make_room(table, shard);
   double_buckets(shard);
   weir_denials_begin(&table->denials, table->memo_bytes);
   weir_memo_entry *entry = calloc(1, sizeof *entry + table->memo_bytes + table->leased_bytes);
   if (entry == NULL) return NULL;
-  memcpy(entry->fingerprint, fingerprint, sizeof entry->fingerprint);
+  entry->key = *key;
+  weir_key_fingerprint(table->secret, key, entry->fingerprint);
   entry->shard = shard;
   entry->memo = (weir_memo *)(entry + 1);
   if (table->leased_bytes > 0) {
@@ -174,8 +177,8 @@ static weir_memo_entry *add_entry(weir_table *table, weir_shard *shard,
   return entry;
 }
 
-weir_memo_entry *weir_table_lock(weir_table *table, const uint64_t fingerprint[2]) {
-  weir_shard *shard = shard_of(table, fingerprint);
+weir_memo_entry *weir_table_lock(weir_table *table, const weir_key *key) {
+  weir_shard *shard = shard_of(table, key);
   if (shard == NULL) return NULL;
   /* A decision keeps the lock for less time than to sleep and be woken takes. */
   for (int tries = 0; pthread_mutex_trylock(&shard->mutex) != 0; tries++) {
@@ -183,29 +186,31 @@ weir_memo_entry *weir_table_lock(weir_table *table, const uint64_t fingerprint[2
     pthread_mutex_lock(&shard->mutex);
     break;
   }
-  weir_memo_entry *entry = *bucket_of(shard, fingerprint);
-  while (entry != NULL && memcmp(entry->fingerprint, fingerprint, sizeof entry->fingerprint) != 0)
+  weir_memo_entry *entry = *bucket_of(shard, key);
+  while (entry != NULL && !weir_key_equal(&entry->key, key))
     entry = entry->chain;
-  if (entry != NULL) entry->used = true;
-  if (entry == NULL) entry = add_entry(table, shard, fingerprint);
+  if (entry == NULL)
+    entry = add_entry(table, shard, key);
+  else if (!entry->used)
+    entry->used = true;
   if (entry == NULL) pthread_mutex_unlock(&shard->mutex);
   return entry;
 }
 
 void weir_table_show_denial(weir_table *table, const weir_memo_entry *entry,
                             const weir_decision *told) {
-  weir_denials_write(&table->denials, entry->fingerprint, entry->clock_steps, entry->memo, told,
+  weir_denials_write(&table->denials, &entry->key, entry->clock_steps, entry->memo, told,
                      table->shard_keys * table->shard_count / DENIALS_DIVISOR);
 }
 
-bool weir_table_has_denial(const weir_table *table, const uint64_t fingerprint[2]) {
-  return weir_denials_has(&table->denials, fingerprint);
+bool weir_table_has_denial(const weir_table *table, const weir_key *key) {
+  return weir_denials_has(&table->denials, key);
 }
 
-weir_denial_answer weir_table_read_denial(const weir_table *table, const uint64_t fingerprint[2],
+weir_denial_answer weir_table_read_denial(const weir_table *table, const weir_key *key,
                                           unsigned clock_steps, int64_t now_us, weir_denial *copy,
                                           weir_decision *told) {
-  return weir_denials_read(&table->denials, fingerprint, clock_steps, now_us, copy, told);
+  return weir_denials_read(&table->denials, key, clock_steps, now_us, copy, told);
 }
 
 /* Sums are halved in a while, so that what was long ago counts less; they are signed, and halved

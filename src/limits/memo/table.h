@@ -3,10 +3,10 @@
  * one structure.
  *
  * Bounded: an entry that no call uses is given up when its shard is full, one that was not used
- * lately first. Entries in use stay, however many calls are under way. Keys are known by
- * 128-bit fingerprints alone, hashed under a secret (weir_key_hash()), which clients do not know: so
- * none can choose keys that fall into one bucket. Memory follows the keys: a shard is made with the first of its keys, and its buckets
- * double.
+ * lately first. Entries in use stay, however many calls are under way. Keys are found by a hash under
+ * a secret, which clients do not know: so none can choose keys that fall into one bucket. Their
+ * fingerprints, which name counters, are computed once for an entry. Memory follows the keys: a shard
+ * is made with the first of its keys, and its buckets double.
  *
  * Threads: an entry and its memo may be touched only while its shard is locked; who works on a memo
  * for longer copies it. What was denied a moment ago can be read without the lock (denials.h).
@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "algorithm/algorithm.h"
+#include "key/key.h"
 #include "memo/account.h"
 #include "memo/denials.h"
 
@@ -27,9 +28,10 @@ typedef struct weir_table weir_table;
 typedef struct weir_shard weir_shard;
 
 typedef struct weir_memo_entry {
-  uint64_t fingerprint[2];
+  struct weir_memo_entry *chain; /* next in its bucket */
+  weir_key key;
+  uint64_t fingerprint[2]; /* of the key: weir_key_hash() */
   weir_shard *shard;
-  struct weir_memo_entry *chain;     /* next in its bucket */
   struct weir_memo_entry *ring;      /* next of all in its shard */
   bool used;                         /* since the hand of the clock came by */
   bool busy;                         /* some call leads a group of this key */
@@ -70,18 +72,20 @@ static inline void weir_shard_unlock(weir_shard *shard) {
   pthread_mutex_unlock(&shard->mutex);
 }
 
-/* NULL when there is no memory. `keys` is the bound, 1 or more; of `rules` shares are pooled. `line` is where entries stand that
- * hold leases; NULL: the rules have none. */
+/* NULL when there is no memory. `keys` is the bound, 1 or more; of `rules` shares are pooled. `line` is
+ * where entries stand that hold leases; NULL: the rules have none. `secret` is that of the keys, and
+ * stays where it is. */
 struct weir_leased_line;
 weir_table *weir_table_create(size_t keys, size_t memo_bytes, size_t rules,
-                              struct weir_leased_line *line);
+                              struct weir_leased_line *line,
+                              const unsigned char secret[WEIR_KEY_SECRET_BYTES]);
 
 /* Waits for no lock. */
 void weir_table_destroy(weir_table *table);
 
 /* The entry of a key, new if need be, its shard locked. NULL, and nothing locked, when there is no
  * memory. */
-weir_memo_entry *weir_table_lock(weir_table *table, const uint64_t fingerprint[2]);
+weir_memo_entry *weir_table_lock(weir_table *table, const weir_key *key);
 
 /* Has weir_table_read_denial() find what the memo denies, or find nothing where it denies nothing:
  * to be called whenever a memo may have changed, before its shard is unlocked. `told`: as
@@ -90,12 +94,12 @@ void weir_table_show_denial(weir_table *table, const weir_memo_entry *entry,
                             const weir_decision *told);
 
 /* Whether there may be a denial to read. */
-bool weir_table_has_denial(const weir_table *table, const uint64_t fingerprint[2]);
+bool weir_table_has_denial(const weir_table *table, const weir_key *key);
 
 /* Copies the memo of a key of which something is denied at now_us, where the clock has made so many
  * steps, or with `told` what was told. NONE: nothing is, or only the entry itself can tell. Locks
  * nothing, and writes nothing that another thread reads. */
-weir_denial_answer weir_table_read_denial(const weir_table *table, const uint64_t fingerprint[2],
+weir_denial_answer weir_table_read_denial(const weir_table *table, const weir_key *key,
                                           unsigned clock_steps, int64_t now_us, weir_denial *copy,
                                           weir_decision *told);
 
