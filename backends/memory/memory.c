@@ -1,4 +1,4 @@
-/* The store inside this process: counters in hash tables, one per shard, each behind its own mutex.
+/* The store inside this process: counters in hash tables, one per shard, each behind its own lock.
  *
  * A counter is found by the 128 bits of its identity, or of a SipHash of its key's text under a
  * random key of the store's own. So clients cannot choose keys that collide, and no byte of a key
@@ -12,12 +12,12 @@
  * keeps its lock meanwhile, some 100 ns per key in it; so stores of more than four million keys
  * have more shards unless the URL says otherwise.
  */
-#include <pthread.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <weir/backend.h>
 
 #include "hash.h"
+#include "lock.h"
 #include "memory/table.h"
 
 enum {
@@ -32,7 +32,7 @@ enum {
 };
 
 struct shard {
-  _Alignas(CACHE_LINE_BYTES) pthread_mutex_t lock;
+  _Alignas(CACHE_LINE_BYTES) weir_lock lock;
   uint64_t version; /* the last one given out here */
   weir_memory_table table;
 };
@@ -146,9 +146,9 @@ static void execute_alone(const struct memory *memory, weir_operation *operation
                           weir_message *message) {
   weir_memory_fingerprint fingerprint = take_fingerprint(memory, operation);
   struct shard *shard = shard_of(memory, fingerprint);
-  pthread_mutex_lock(&shard->lock);
+  weir_lock_take(&shard->lock);
   execute_in(memory, shard, operation, fingerprint, now_us, message);
-  pthread_mutex_unlock(&shard->lock);
+  weir_lock_leave(&shard->lock);
 }
 
 /* At most PORTION operations, in their order. A lock is kept for those that follow each other in
@@ -162,13 +162,13 @@ static void execute(const struct memory *memory, weir_operation *operations, siz
     struct shard *shard = shard_of(memory, fingerprints[from]);
     for (end = from + 1; end < count && shard_of(memory, fingerprints[end]) == shard;)
       end++;
-    pthread_mutex_lock(&shard->lock);
+    weir_lock_take(&shard->lock);
     /* Places are fetched together, as each may be far from the processor. */
     for (size_t i = from; i < end; i++)
       weir_memory_table_prefetch(&shard->table, fingerprints[i]);
     for (size_t i = from; i < end; i++)
       execute_in(memory, shard, &operations[i], fingerprints[i], now_us, message);
-    pthread_mutex_unlock(&shard->lock);
+    weir_lock_leave(&shard->lock);
   }
 }
 
@@ -202,10 +202,7 @@ static void memory_exec(void *handle, weir_operation *operations, size_t count, 
  * fork may be half changed, and stays. */
 static void close_shards(struct shard *shards, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    if (pthread_mutex_trylock(&shards[i].lock) != 0) continue;
-    pthread_mutex_unlock(&shards[i].lock);
-    weir_memory_table_clean_up(&shards[i].table);
-    pthread_mutex_destroy(&shards[i].lock);
+    if (weir_lock_try(&shards[i].lock)) weir_memory_table_clean_up(&shards[i].table);
   }
   free(shards);
 }
@@ -217,9 +214,7 @@ static struct shard *open_shards(size_t count, size_t keys) {
   for (size_t i = 0; i < count; i++) {
     struct shard *shard = &shards[i];
     *shard = (struct shard){.version = i};
-    bool made = weir_memory_table_init(&shard->table, keys / count + (i < keys % count));
-    if (made && pthread_mutex_init(&shard->lock, NULL) == 0) continue;
-    if (made) weir_memory_table_clean_up(&shard->table);
+    if (weir_memory_table_init(&shard->table, keys / count + (i < keys % count))) continue;
     close_shards(shards, i);
     return NULL;
   }

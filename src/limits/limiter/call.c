@@ -253,14 +253,15 @@ static bool is_smallest(const weir_limiter *limiter, const weir_request_state *r
 }
 
 __attribute__((cold)) static void show_and_tell(const weir_limiter *limiter,
-                                                const weir_memo_entry *entry) {
+                                                weir_memo_entry *entry) {
   weir_request_state one = {.kind = WEIR_TAKE, .cost = 1};
   bool tells = weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo,
                                    entry->memo->denied_at_us, &one);
   weir_table_show_denial(limiter->table, entry, tells ? &one.decision : NULL);
 }
 
-void weir_call_show_denial(const weir_limiter *limiter, const weir_memo_entry *entry) {
+void weir_call_show_denial(const weir_limiter *limiter, weir_memo_entry *entry) {
+  if (entry->memo->denied_cost == 0 && !entry->shown) return;
   if (entry->memo->denied_cost == 1 && limiter->stack.count == 1)
     show_and_tell(limiter, entry);
   else

@@ -174,6 +174,11 @@ void weir_call_queue(const struct weir_limiter *limiter, weir_memo_entry *entry,
  * of its head, where one has begun. */
 void weir_call_run(weir_call *first);
 
+/* What a machine has taught is handed over with its first groups, and then by eight of them at once. */
+static inline bool weir_call_hands_over(unsigned decided) {
+  return decided < 8 || decided % 8 == 0;
+}
+
 /* --- leading a group (group.c) ------------------------------------------------------------------
  */
 
@@ -219,7 +224,7 @@ void weir_call_explain(weir_request_state *request, weir_status status, const ch
 void weir_call_forget(const struct weir_limiter *limiter, weir_memo_entry *entry);
 
 /* Has what a locked entry denies be found without its lock, or nothing where it denies nothing. */
-void weir_call_show_denial(const struct weir_limiter *limiter, const weir_memo_entry *entry);
+void weir_call_show_denial(const struct weir_limiter *limiter, weir_memo_entry *entry);
 
 /* Whether a denial that is shown, and still holds, answers the request: without a lock. */
 bool weir_call_answer_denied(const struct weir_limiter *limiter, const weir_key *key,

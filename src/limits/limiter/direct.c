@@ -19,9 +19,11 @@
 
 #include "limiter/limiter.h"
 
-/* A machine, and behind it the operations of a round: one thread's at a time. */
+/* A machine, and behind it the operations of a round: one thread's at a time, on cache lines that no
+ * other thread writes. */
 struct weir_direct {
   atomic_flag taken;
+  unsigned decided; /* by this machine */
   weir_machine *machine;
   weir_operation *operations;
 };
@@ -31,8 +33,10 @@ static struct weir_direct *make_direct(const weir_limiter *limiter) {
   size_t head = (sizeof(struct weir_direct) + align - 1) / align * align;
   size_t bytes = (weir_machine_bytes(&limiter->stack) + align - 1) / align * align;
   size_t operations = weir_machine_operations_most(&limiter->stack) * sizeof(weir_operation);
-  struct weir_direct *made = malloc(head + bytes + operations);
+  size_t lines = (head + bytes + operations + WEIR_CACHE_LINE_BYTES - 1) / WEIR_CACHE_LINE_BYTES;
+  struct weir_direct *made = aligned_alloc(WEIR_CACHE_LINE_BYTES, lines * WEIR_CACHE_LINE_BYTES);
   if (made == NULL) return NULL;
+  made->decided = 0;
   atomic_flag_clear(&made->taken);
   made->machine = weir_machine_init((char *)made + head, &limiter->stack, &limiter->settings);
   made->operations = (weir_operation *)(void *)((char *)made + head + bytes);
@@ -118,7 +122,8 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, cons
     int64_t now_us = at->clock_steps == steps ? at->now_us : weir_limiter_now(limiter);
     why.text[0] = '\0';
     done = run(limiter, entry, direct, request, now_us, &why);
-    weir_shard_learn(shard, machine->lessons, limiter->stack.count, machine->frame.now_us);
+    if (weir_call_hands_over(++direct->decided))
+      weir_shard_learn(shard, machine->lessons, limiter->stack.count, machine->frame.now_us);
     weir_call_show_denial(limiter, entry);
   }
   unsigned pauses = machine->pauses;

@@ -15,9 +15,6 @@
 #include "limiter/limiter.h"
 #include "limiter/renew.h"
 
-/* What so many groups have taught is handed over at once; at first, each time. */
-enum { LESSONS = 8 };
-
 /* --- taking ------------------------------------------------------------------------------------
  */
 
@@ -387,7 +384,7 @@ static void finish(weir_call *call, weir_group *group) {
   group->decided++;
   weir_shard_lock(entry->shard);
   if (entry->account != NULL) weir_outage_settle(limiter, group);
-  if (group->decided < LESSONS || group->decided % LESSONS == 0)
+  if (weir_call_hands_over(group->decided))
     weir_shard_learn(entry->shard, group->machine->lessons, limiter->stack.count,
                      group->machine->frame.now_us);
   memcpy(entry->memo, group->machine->frame.memo, group->machine->memo_bytes);

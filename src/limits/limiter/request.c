@@ -92,11 +92,13 @@ weir_status weir_limiter_take(weir_limiter *limiter, const void *key, size_t key
   weir_moment at = weir_limiter_moment(limiter);
   weir_key read;
   weir_key_read(limiter->store->secret, key, key_length, &read);
-  if (cost > 1 || weir_table_read_denial(limiter->table, &read, at.clock_steps, at.now_us, NULL,
-                                         decision) == WEIR_DENIAL_NONE) {
+  bool shown = weir_table_has_denial(limiter->table, &read);
+  if (!shown || cost > 1 ||
+      weir_table_read_denial(limiter->table, &read, at.clock_steps, at.now_us, NULL, decision) ==
+          WEIR_DENIAL_NONE) {
     weir_request_state state = {
         .kind = WEIR_TAKE, .cost = cost, .charge = cost, .key = key, .key_length = key_length};
-    if (!weir_call_answer_denied(limiter, &read, at, &state))
+    if (!shown || !weir_call_answer_denied(limiter, &read, at, &state))
       answer(limiter, &state, &read, at, message);
     status = state.status;
     if (status == WEIR_OK) *decision = state.decision;

@@ -62,10 +62,10 @@ static word *place_of(weir_denials *denials, const weir_key *key) {
 }
 
 static bool is_of(const word *place, const weir_key *key) {
-  bool same = get(&place[KEY]) == key->hash;
-  for (int i = 0; same && i < WEIR_KEY_WORDS; i++)
-    same = get(&place[KEY + 1 + i]) == key->words[i];
-  return same;
+  uint64_t differ = get(&place[KEY]) ^ key->hash;
+  for (int i = 0; i < WEIR_KEY_WORDS; i++)
+    differ |= get(&place[KEY + 1 + i]) ^ key->words[i];
+  return differ == 0;
 }
 
 /* Makes so many places instead of `before`. Those of before are written again as their keys are
@@ -138,7 +138,7 @@ void weir_denials_write(weir_denials_place *at, const weir_key *key, unsigned cl
 
 bool weir_denials_has(const weir_denials_place *at, const weir_key *key) {
   weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
-  return denials != NULL && is_of(place_of(denials, key), key);
+  return denials != NULL && get(&place_of(denials, key)[KEY]) == key->hash;
 }
 
 weir_denial_answer weir_denials_read(const weir_denials_place *at, const weir_key *key,

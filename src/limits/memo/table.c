@@ -1,6 +1,5 @@
 #include "memo/table.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +7,6 @@
 #include "memo/lease.h"
 
 enum {
-  TRIES = 100, /* for a shard's lock, before a thread sleeps for it */
   SHARDS_MOST = 64,
   POOL_HALVES_US = 5000000,
   DENIALS_DIVISOR = 4 /* the part of all keys that may be denied without a lock at once */
@@ -49,7 +47,7 @@ static void free_buckets(weir_shard *shard) {
 /* In a child of the process that made it, a shard that a thread of the parent held at the fork is
  * never unlocked, and may be half changed: it stays. */
 static void destroy_shard(weir_shard *shard) {
-  if (shard == NULL || pthread_mutex_trylock(&shard->mutex) != 0) return;
+  if (shard == NULL || !weir_shard_try_lock(shard)) return;
   for (weir_memo_entry *entry = shard->hand; shard->count > 0; shard->count--) {
     weir_memo_entry *next = entry->ring;
     free(entry->account);
@@ -57,8 +55,6 @@ static void destroy_shard(weir_shard *shard) {
     entry = next;
   }
   free_buckets(shard);
-  pthread_mutex_unlock(&shard->mutex);
-  pthread_mutex_destroy(&shard->mutex);
   free(shard);
 }
 
@@ -79,9 +75,7 @@ static weir_shard *create_shard(const weir_table *table) {
   shard->most = table->shard_keys;
   shard->buckets = shard->own;
   shard->bucket_mask = WEIR_OWN_BUCKETS - 1;
-  if (pthread_mutex_init(&shard->mutex, NULL) == 0) return shard;
-  free(shard);
-  return NULL;
+  return shard;
 }
 
 /* The shard of a key, made with the first of its keys: without a lock, which a child could find taken,
@@ -161,6 +155,7 @@ static weir_memo_entry *add_entry(weir_table *table, weir_shard *shard, const we
   if (entry == NULL) return NULL;
   entry->key = *key;
   weir_key_fingerprint(table->secret, key, entry->fingerprint);
+  entry->shown = weir_denials_has(&table->denials, key);
   entry->shard = shard;
   entry->memo = (weir_memo *)(entry + 1);
   if (table->leased_bytes > 0) {
@@ -180,12 +175,7 @@ static weir_memo_entry *add_entry(weir_table *table, weir_shard *shard, const we
 weir_memo_entry *weir_table_lock(weir_table *table, const weir_key *key) {
   weir_shard *shard = shard_of(table, key);
   if (shard == NULL) return NULL;
-  /* A decision keeps the lock for less time than to sleep and be woken takes. */
-  for (int tries = 0; pthread_mutex_trylock(&shard->mutex) != 0; tries++) {
-    if (tries < TRIES) continue;
-    pthread_mutex_lock(&shard->mutex);
-    break;
-  }
+  weir_shard_lock(shard);
   weir_memo_entry *entry = *bucket_of(shard, key);
   while (entry != NULL && !weir_key_equal(&entry->key, key))
     entry = entry->chain;
@@ -193,12 +183,12 @@ weir_memo_entry *weir_table_lock(weir_table *table, const weir_key *key) {
     entry = add_entry(table, shard, key);
   else if (!entry->used)
     entry->used = true;
-  if (entry == NULL) pthread_mutex_unlock(&shard->mutex);
+  if (entry == NULL) weir_shard_unlock(shard);
   return entry;
 }
 
-void weir_table_show_denial(weir_table *table, const weir_memo_entry *entry,
-                            const weir_decision *told) {
+void weir_table_show_denial(weir_table *table, weir_memo_entry *entry, const weir_decision *told) {
+  entry->shown = entry->memo->denied_cost != 0;
   weir_denials_write(&table->denials, &entry->key, entry->clock_steps, entry->memo, told,
                      table->shard_keys * table->shard_count / DENIALS_DIVISOR);
 }
@@ -236,14 +226,14 @@ void weir_table_read_pools(weir_table *table, weir_pool pools[WEIR_RULES_MOST]) 
   for (size_t n = 0; n < table->shard_count; n++) {
     weir_shard *shard = atomic_load_explicit(&table->shards[n], memory_order_acquire);
     if (shard == NULL) continue;
-    pthread_mutex_lock(&shard->mutex);
+    weir_shard_lock(shard);
     for (size_t i = 0; i < table->rules; i++) {
       pools[i].mine += shard->pools[i].mine;
       pools[i].all += shard->pools[i].all;
       pools[i].cost += shard->pools[i].cost;
       pools[i].charges += shard->pools[i].charges;
     }
-    pthread_mutex_unlock(&shard->mutex);
+    weir_shard_unlock(shard);
   }
 }
 
@@ -252,9 +242,9 @@ int64_t weir_table_unpaid(weir_table *table) {
   for (size_t n = 0; n < table->shard_count; n++) {
     weir_shard *shard = atomic_load_explicit(&table->shards[n], memory_order_acquire);
     if (shard == NULL) continue;
-    pthread_mutex_lock(&shard->mutex);
+    weir_shard_lock(shard);
     unpaid += shard->unpaid;
-    pthread_mutex_unlock(&shard->mutex);
+    weir_shard_unlock(shard);
   }
   return unpaid;
 }

@@ -14,13 +14,13 @@
 #ifndef WEIR_MEMO_TABLE_H
 #define WEIR_MEMO_TABLE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "algorithm/algorithm.h"
 #include "key/key.h"
+#include "lock.h"
 #include "memo/account.h"
 #include "memo/denials.h"
 
@@ -35,6 +35,7 @@ typedef struct weir_memo_entry {
   struct weir_memo_entry *ring;      /* next of all in its shard */
   bool used;                         /* since the hand of the clock came by */
   bool busy;                         /* some call leads a group of this key */
+  bool shown;                        /* perhaps: what is denied of the key */
   bool doubted;                      /* meanwhile something was given back beside that group */
   unsigned clock_steps;              /* of its limiter, when the memo was begun */
   weir_request_state *first_waiting; /* in the order they came */
@@ -48,8 +49,8 @@ typedef struct weir_memo_entry {
  * busy nor waited for may be gone as soon as its shard is unlocked. */
 enum { WEIR_SHARD_ALIGNMENT = 64, WEIR_OWN_BUCKETS = 4 };
 struct weir_shard {
-  _Alignas(WEIR_SHARD_ALIGNMENT) pthread_mutex_t mutex; /* guards what follows, table.c's alone */
-  weir_memo_entry **buckets;                            /* `own`, until they double */
+  _Alignas(WEIR_SHARD_ALIGNMENT) weir_lock lock; /* guards what follows, table.c's alone */
+  weir_memo_entry **buckets;                     /* `own`, until they double */
   size_t bucket_mask;
   size_t count;
   size_t most;
@@ -61,15 +62,15 @@ struct weir_shard {
 };
 
 static inline void weir_shard_lock(weir_shard *shard) {
-  pthread_mutex_lock(&shard->mutex);
+  weir_lock_take(&shard->lock);
 }
 
 static inline bool weir_shard_try_lock(weir_shard *shard) {
-  return pthread_mutex_trylock(&shard->mutex) == 0;
+  return weir_lock_try(&shard->lock);
 }
 
 static inline void weir_shard_unlock(weir_shard *shard) {
-  pthread_mutex_unlock(&shard->mutex);
+  weir_lock_leave(&shard->lock);
 }
 
 /* NULL when there is no memory. `keys` is the bound, 1 or more; of `rules` shares are pooled. `line` is
@@ -90,8 +91,7 @@ weir_memo_entry *weir_table_lock(weir_table *table, const weir_key *key);
 /* Has weir_table_read_denial() find what the memo denies, or find nothing where it denies nothing:
  * to be called whenever a memo may have changed, before its shard is unlocked. `told`: as
  * weir_denials_write() has it. */
-void weir_table_show_denial(weir_table *table, const weir_memo_entry *entry,
-                            const weir_decision *told);
+void weir_table_show_denial(weir_table *table, weir_memo_entry *entry, const weir_decision *told);
 
 /* Whether there may be a denial to read. */
 bool weir_table_has_denial(const weir_table *table, const weir_key *key);
