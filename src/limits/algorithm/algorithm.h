@@ -139,6 +139,7 @@ typedef struct weir_request_state {
   struct weir_memo_entry *entry; /* there as long as the request waits or leads or is taken */
   struct weir_shard *shard;      /* of the entry, and there for ever */
   _Atomic weir_standing standing;
+  bool uncounted; /* in: a decision to be counted; out: false where that is done */
   bool withheld;  /* it only looks whether the store is back: its account has no room for it */
   bool unasked;   /* nothing asked the store for it: its status says what was known before */
   bool again;     /* it was decided too late for what it held, and holds nothing now */

@@ -92,7 +92,14 @@ static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direc
     bool late = now_us - machine->frame.now_us >= limiter->deadline_us;
     turn = weir_machine_resume(machine, now_us, late, operations);
   }
-  weir_counts_add_work(limiter->counts, rounds, machine->frame.lost);
+  /* Most are takes of one round: the shard's lock makes counting these one addition. */
+  if (request->uncounted && turn == WEIR_TURN_DONE && request->status == WEIR_OK) {
+    entry->shard->decided[request->decision.allowed]++;
+    request->uncounted = false;
+    rounds--;
+  }
+  if (rounds > 0 || machine->frame.lost > 0)
+    weir_counts_add_work(limiter->counts, rounds, machine->frame.lost);
   return turn == WEIR_TURN_DONE;
 }
 

@@ -67,8 +67,10 @@ static weir_status decide_one(weir_limiter *limiter, const weir_request *request
   if (status == WEIR_OK) {
     weir_request_state state;
     weir_request_begin(limiter, request, &state);
+    state.uncounted = state.kind == WEIR_TAKE;
     status = weir_limiter_answer(limiter, &state, message);
     if (status == WEIR_OK) *decision = state.decision;
+    if (state.kind == WEIR_TAKE && !state.uncounted) return status;
   }
   weir_counts_add(limiter->counts, status, request->flags & WEIR_REQUEST_PEEK ? NULL : decision);
   return status;
@@ -96,12 +98,17 @@ weir_status weir_limiter_take(weir_limiter *limiter, const void *key, size_t key
   if (!shown || cost > 1 ||
       weir_table_read_denial(limiter->table, &read, at.clock_steps, at.now_us, NULL, decision) ==
           WEIR_DENIAL_NONE) {
-    weir_request_state state = {
-        .kind = WEIR_TAKE, .cost = cost, .charge = cost, .key = key, .key_length = key_length};
+    weir_request_state state = {.kind = WEIR_TAKE,
+                                .cost = cost,
+                                .charge = cost,
+                                .key = key,
+                                .key_length = key_length,
+                                .uncounted = true};
     if (!shown || !weir_call_answer_denied(limiter, &read, at, &state))
       answer(limiter, &state, &read, at, message);
     status = state.status;
     if (status == WEIR_OK) *decision = state.decision;
+    if (!state.uncounted) return status;
   }
   weir_counts_add(limiter->counts, status, decision);
   return status;

@@ -237,13 +237,16 @@ void weir_table_read_pools(weir_table *table, weir_pool pools[WEIR_RULES_MOST]) 
   }
 }
 
-int64_t weir_table_unpaid(weir_table *table) {
+int64_t weir_table_unpaid(weir_table *table, uint64_t decided[2]) {
   int64_t unpaid = 0;
+  decided[0] = decided[1] = 0;
   for (size_t n = 0; n < table->shard_count; n++) {
     weir_shard *shard = atomic_load_explicit(&table->shards[n], memory_order_acquire);
     if (shard == NULL) continue;
     weir_shard_lock(shard);
     unpaid += shard->unpaid;
+    decided[0] += shard->decided[0];
+    decided[1] += shard->decided[1];
     weir_shard_unlock(shard);
   }
   return unpaid;

@@ -55,6 +55,7 @@ struct weir_shard {
   size_t count;
   size_t most;
   weir_memo_entry *hand; /* on the ring of all entries: those behind it are looked at next */
+  uint64_t decided[2];   /* denied, allowed: under this lock, each in one round trip */
   weir_memo_entry *own[WEIR_OWN_BUCKETS];
   int64_t unpaid;    /* what its keys owed that were given up */
   int64_t halved_us; /* when the pools were */
@@ -109,8 +110,8 @@ void weir_shard_learn(weir_shard *shard, weir_lesson *lessons, size_t rules, int
 /* What all groups have taught: one pool a rule. Locks all shards, one after another. */
 void weir_table_read_pools(weir_table *table, weir_pool pools[WEIR_RULES_MOST]);
 
-/* What keys owed that were forgotten. */
-int64_t weir_table_unpaid(weir_table *table);
+/* What keys owed that were forgotten, and what was decided under the shards' locks. Locks them as well. */
+int64_t weir_table_unpaid(weir_table *table, uint64_t decided[2]);
 
 void weir_memo_entry_append(weir_memo_entry *entry, weir_request_state *request);
 
