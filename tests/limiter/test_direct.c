@@ -86,6 +86,46 @@ static void a_pause_keeps_no_other_key_waiting(void **state) {
   world_close(&w);
 }
 
+/* --- held up -----------------------------------------------------------------------------------
+ */
+
+static int64_t held_up_us;
+
+static void hold_up(weir_store *behind, const weir_operation *operations, size_t count) {
+  int64_t until_us = weir_monotonic_us() + held_up_us;
+  (void)behind;
+  (void)operations;
+  (void)count;
+  while (held_up_us > 0 && weir_monotonic_us() < until_us)
+    __real_weir_sleep_until(until_us);
+}
+
+/* By the system's clock: a thread that is held up between its stamp and its charge for longer than a
+ * deadline admits nothing. */
+static void what_is_charged_late_admits_nothing(void **state) {
+  const weir_backend backend = fake_backend_with(DIRECT);
+  const weir_limiter_options options = {
+      .size = sizeof options, .deadline_us = 20000, .fallback = WEIR_FALLBACK_NONE};
+  weir_decision decision;
+  weir_limiter *limiter;
+  world w;
+  (void)state;
+  world_open_backend(&w, &backend, "fake:", "fixed-window:10/1h", NULL);
+  assert_int_equal(weir_limiter_create(w.store, "fixed-window:10/1h", &options, &limiter, NULL),
+                   WEIR_OK);
+  the_fake.before = hold_up;
+  for (int i = 0; i < 5; i++) {
+    held_up_us = 20001;
+    assert_int_equal(weir_limiter_take(limiter, "k", 1, 1, &decision, NULL), WEIR_TIMEOUT);
+    held_up_us = 0;
+    assert_int_equal(weir_limiter_take(limiter, "k", 1, 1, &decision, NULL), WEIR_OK);
+    assert_int_equal(decision.remaining, 9 - i);
+  }
+  the_fake.before = NULL;
+  weir_limiter_destroy(limiter);
+  world_close(&w);
+}
+
 /* --- threads -----------------------------------------------------------------------------------
  */
 
@@ -152,6 +192,7 @@ static void all_that_share_a_store_admit_its_limit(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_pause_keeps_no_other_key_waiting),
+      cmocka_unit_test(what_is_charged_late_admits_nothing),
       cmocka_unit_test(all_that_share_a_store_admit_its_limit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
