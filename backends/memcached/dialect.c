@@ -64,28 +64,24 @@ bool weir_line_is(const weir_line *line, const char *text) {
 /* --- versions ------------------------------------------------------------------------------------
  */
 
-/* No id reaches these bits by counting: with the first no version is 0, the second is the number of
- * the connection. */
-enum { NEVER_ZERO_BIT = 63, CONNECTION_BIT = 62 };
-_Static_assert(WEIR_WIRE_CONNECTIONS == 2, "the number of a connection has one bit");
+/* No id reaches this bit by counting: with it no version is 0. */
+enum { NEVER_ZERO_BIT = 63 };
 
-void *weir_version_mask_create(const void *settings, int connection) {
+void *weir_version_mask_create(const void *settings, const void *first) {
   (void)settings;
   uint64_t *mask = sodium_init() < 0 ? NULL : malloc(sizeof *mask);
   if (mask == NULL) return NULL;
+  if (first != NULL) {
+    *mask = *(const uint64_t *)first;
+    return mask;
+  }
   randombytes_buf(mask, sizeof *mask);
   *mask |= UINT64_C(1) << NEVER_ZERO_BIT;
-  *mask &= ~(UINT64_C(1) << CONNECTION_BIT);
-  *mask |= (uint64_t)connection << CONNECTION_BIT;
   return mask;
 }
 
 void weir_version_mask_destroy(void *mask) {
   free(mask);
-}
-
-int weir_version_connection(uint64_t version) {
-  return (int)(version >> CONNECTION_BIT & 1);
 }
 
 static uint64_t mask_of(const weir_wire_command *command) {

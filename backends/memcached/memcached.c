@@ -39,35 +39,11 @@ static void not_sent(memcached_call *call, weir_operation *operation, const char
   call->message = NULL;
 }
 
-/* By which connection an exec must go. The operations of one home go by that which their version
- * came by; without one any will do. Where several homes and a version meet, always by the first
- * connection: else a version that one exec reads were of no use to the next. */
-static int connection_of(const memcached_call *call) {
-  const unsigned versioned = 1U << WEIR_GET | 1U << WEIR_CREATE | 1U << WEIR_SWAP;
-  const weir_operation *first = &call->operations[0];
-  int connection = WEIR_WIRE_ANY_CONNECTION;
-  unsigned kinds = 0;
-  for (size_t i = 0; i < call->count; i++) {
-    const weir_operation *each = &call->operations[i];
-    kinds |= 1U << each->kind;
-    if (each->kind == WEIR_SWAP) connection = weir_version_connection(each->version);
-  }
-  for (size_t i = 1; (kinds & versioned) != 0 && i < call->count; i++) {
-    const weir_operation *each = &call->operations[i];
-    if (each->home_length != first->home_length ||
-        memcmp(each->key + each->home_offset, first->key + first->home_offset,
-               first->home_length) != 0)
-      return 0;
-  }
-  return connection;
-}
-
 /* One round trip: sends what `order` lets go (NULL: all), to all servers at once, and collects. */
 static void run_round(memcached_call *call, const weir_order *order, unsigned dialects) {
   memcached_store *store = call->store;
   weir_wire_slot *slots[SERVERS_MOST];
-  const weir_wire_round round = {
-      .connection = connection_of(call), .dialects = dialects, .deadline_us = call->deadline_us};
+  const weir_wire_round round = {.dialects = dialects, .deadline_us = call->deadline_us};
   memset(slots, 0, store->server_count * sizeof *slots);
   for (size_t i = 0; i < call->count; i++) {
     weir_operation *operation = &call->operations[i];

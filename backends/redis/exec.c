@@ -171,8 +171,7 @@ static void run_round(const weir_redis_call *call, slot_partings *partings) {
   weir_redis_nodes *nodes = call->store->nodes;
   round_fleet fleet;
   fleet.count = 0;
-  const weir_wire_round round = {
-      .connection = WEIR_WIRE_ANY_CONNECTION, .dialects = 1, .deadline_us = call->deadline_us};
+  const weir_wire_round round = {.dialects = 1, .deadline_us = call->deadline_us};
   for (size_t i = 0; i < call->count; i++) {
     weir_operation *operation = &call->operations[i];
     weir_redis_attempt *attempt = &call->attempts[i];

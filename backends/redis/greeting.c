@@ -143,8 +143,8 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
 
 static const weir_wire_codec *const codecs[] = {&weir_redis_codec};
 
-static void *create_parser(const void *settings, int connection) {
-  (void)connection;
+static void *create_parser(const void *settings, const void *first) {
+  (void)first;
   return weir_redis_parser_create(settings);
 }
 

@@ -18,20 +18,13 @@ static void forget_socket(weir_connection *connection) {
   connection->skip = connection->accepted = 0;
 }
 
-static void leave_second(weir_wire_server *server) {
-  weir_connection *second = &server->connections[1];
-  if (second->state == WEIR_CONNECTION_CLOSED) return;
-  second->state = WEIR_CONNECTION_DRAINING;
-  second->draining = WEIR_DRAINING_SECOND;
-}
-
 /* What a lost connection means for one slot: its end; one more connection, if the kernel took no
- * byte of it; or, in line at the second, the line of the first. */
+ * byte of it; or, in line at a further one, the line of the first. */
 static void settle(weir_connection *connection, weir_wire_slot *slot, int64_t now_us) {
   weir_breaker *breaker = &connection->server->breaker;
   bool touched = weir_slot_is_touched(slot);
-  if (!touched && slot->state != WEIR_SLOT_ABANDONED && (connection->second || !slot->moved)) {
-    if (connection->second) {
+  if (!touched && slot->state != WEIR_SLOT_ABANDONED && (connection->number > 0 || !slot->moved)) {
+    if (connection->number > 0) {
       weir_line_leave(connection, slot);
     } else {
       slot->moved = true;
@@ -79,7 +72,7 @@ static weir_connection_ask step_closed(weir_connection *connection, weir_event_k
                                        int64_t now_us) {
   weir_wire_server *server = connection->server;
   weir_destination *destination = &server->destination;
-  if (connection->second) {
+  if (connection->number > 0) {
     if (event != WEIR_EVENT_OPEN) return WEIR_ASK_NOTHING;
   } else {
     if (connection->first == NULL) return WEIR_ASK_NOTHING;
@@ -100,7 +93,7 @@ static weir_connection_ask step_closed(weir_connection *connection, weir_event_k
 }
 
 /* Only an address that refuses is left for the next: keys that are counted on one server must not
- * go to another because it is slow, hangs up or answers nonsense. The second connection says nothing
+ * go to another because it is slow, hangs up or answers nonsense. A further connection says nothing
  * of the server: it is tried again after a while. */
 static weir_connection_ask fail_attempt(weir_connection *connection, bool refused, int64_t now_us) {
   weir_wire_server *server = connection->server;
@@ -108,8 +101,8 @@ static weir_connection_ask fail_attempt(weir_connection *connection, bool refuse
   forget_socket(connection);
   connection->greeting.step = 0;
   connection->greeting.kind = WEIR_SERVER_UNKNOWN;
-  if (connection->second) {
-    server->second_at_us = now_us + WEIR_WIRE_SECOND_PAUSE_US;
+  if (connection->number > 0) {
+    server->further_at_us = now_us + WEIR_WIRE_FURTHER_PAUSE_US;
     return WEIR_ASK_NOTHING;
   }
   weir_destination_doubt(destination);
@@ -196,14 +189,15 @@ static bool become_ready(weir_connection *connection, int64_t now_us) {
   }
   if (protocol->create_parser != NULL) {
     connection->parser =
-        protocol->create_parser(connection->greeting.settings, connection->second ? 1 : 0);
+        protocol->create_parser(connection->greeting.settings,
+                                connection->number > 0 ? server->connections[0].parser : NULL);
     if (connection->parser == NULL) {
       weir_message_set(&connection->why, "no memory for another connection");
       return false;
     }
   }
-  /* A second that speaks another dialect than the first leads to another server by now. */
-  if (connection->second && dialect != server->dialect) {
+  /* A further one that speaks another dialect than the first leads to another server by now. */
+  if (connection->number > 0 && dialect != server->dialect) {
     weir_message_set(&connection->why, "the server has changed its dialect");
     return false;
   }
@@ -212,7 +206,12 @@ static bool become_ready(weir_connection *connection, int64_t now_us) {
   connection->active_us = now_us;
   connection->serial = 0;
   connection->greeting.step = 0;
-  if (connection->second) return true;
+  if (connection->number > 0) {
+    connection->is_known = false;
+    connection->known_serial = server->connections[0].serial;
+    server->awaits_known = true;
+    return true;
+  }
   server->destination.address = server->destination.trying;
   server->destination.tried = 0;
   server->unready = NULL;
@@ -347,7 +346,7 @@ __attribute__((cold, noinline)) static weir_connection_ask lose(weir_connection 
   connection->unsent = connection->first;
   forget_socket(connection);
   connection->greeting.step = 0;
-  if (!connection->second) leave_second(server);
+  if (connection->number == 0) weir_server_leave_further(server);
   return step_closed(connection, WEIR_EVENT_LOOK, now_us);
 }
 
@@ -474,7 +473,7 @@ void weir_server_move(weir_wire_server *server) {
     first->state = WEIR_CONNECTION_DRAINING;
     first->draining = WEIR_DRAINING_MOVED;
   }
-  leave_second(server);
+  weir_server_leave_further(server);
 }
 
 /* One that is closed or on its way. */

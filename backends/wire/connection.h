@@ -14,7 +14,7 @@
  *
  * wire/line.c does what is asked: it alone has the lock, the socket and the time. After an answer
  * other than WAIT and NOTHING the next event says what came of it. Slots that leave the line stand in
- * `left` until line.c takes them: done, abandoned, or, from the second connection, queued anew.
+ * `left` until line.c takes them: done, abandoned, or, from a further connection, queued anew.
  *
  * All of a server's connections are guarded by its wire's lock. */
 #ifndef WEIR_WIRE_CONNECTION_H
@@ -34,8 +34,8 @@ enum {
    * there is to send, and has half that size. */
   WEIR_WIRE_RECORD_BYTES = 8 * 1024,
   WEIR_WIRE_TURNS = 16, /* system calls in a row before the other direction is looked at again */
-  WEIR_WIRE_SECOND_PAUSE_US = 1000000, /* between attempts to make a second connection */
-  WEIR_WIRE_IDLE_US = 5000             /* a connection idle for longer is looked at before use */
+  WEIR_WIRE_FURTHER_PAUSE_US = 1000000, /* between attempts to make a further connection */
+  WEIR_WIRE_IDLE_US = 5000              /* a connection idle for longer is looked at before use */
 };
 
 #define WEIR_WIRE_NO_HANDSHAKE \
@@ -111,12 +111,12 @@ typedef enum weir_connection_ask {
 typedef enum weir_draining {
   WEIR_DRAINING_MOVED,   /* another server may be meant by now */
   WEIR_DRAINING_DEMOTED, /* its server refuses to write, and is no proxy */
-  WEIR_DRAINING_SECOND   /* the second goes with the first */
+  WEIR_DRAINING_FURTHER  /* a further one goes with the first */
 } weir_draining;
 
 typedef struct weir_connection {
   struct weir_wire_server *server;
-  bool second;
+  uint8_t number; /* 0: the first */
   weir_connection_state state;
   weir_draining draining; /* why, while it is */
 
@@ -146,6 +146,8 @@ typedef struct weir_connection {
   const weir_wire_codec *codec;
   void *parser; /* NULL unless the protocol has them */
   uint32_t serial;
+  bool is_known;         /* it is used: it leads to the process that the first leads to, */
+  uint32_t known_serial; /* as the first has answered this command or a later one */
 
   /* The streams. */
   uint64_t accepted; /* bytes of the stream that the kernel took */
@@ -160,8 +162,8 @@ typedef struct weir_connection {
 } weir_connection;
 
 /* A server, and the connections to it. The first finds the address, and says whether the server can
- * be reached at all. The second stands only beside a first that is ready, leads to the same address,
- * and what goes wrong with it says nothing of the server. */
+ * be reached at all. The further ones stand only beside a first that is ready, lead to the same address,
+ * and what goes wrong with them says nothing of the server. */
 typedef struct weir_wire_server {
   const weir_wire_protocol *protocol;
   int64_t timeout_us; /* as the options have it, */
@@ -170,17 +172,18 @@ typedef struct weir_wire_server {
   bool secure;        /* it speaks TLS */
   weir_destination destination;
   weir_breaker breaker;
-  const char *unready;  /* a deadline has passed while the first connection was being made, and the
+  const char *unready;   /* a deadline has passed while the first connection was being made, and the
                            message said this; NULL: none has, or it is made, or given up */
-  atomic_int dialect;   /* of the newest connection that got one, or -1 */
-  bool wants_second;    /* a thread found the first connection busy, and no second */
-  int64_t second_at_us; /* when the second is to be tried, or looked after, again */
+  atomic_int dialect;    /* of the newest connection that got one, or -1 */
+  bool wants_further;    /* a thread found its connection busy, and there may be more of them */
+  int64_t further_at_us; /* when a further one is to be tried, or looked after, again */
+  bool awaits_known;     /* a further one is ready, and not known to lead to the same process */
   weir_connection connections[WEIR_WIRE_CONNECTIONS];
 } weir_wire_server;
 
 typedef enum weir_event_kind {
   WEIR_EVENT_LOOK,       /* a thread comes by; nothing is known of the socket */
-  WEIR_EVENT_OPEN,       /* a second connection is wanted */
+  WEIR_EVENT_OPEN,       /* a further connection is wanted */
   WEIR_EVENT_LOOKED_UP,  /* the destination says what is known by now */
   WEIR_EVENT_CONNECTING, /* the socket is on its way, or connected */
   WEIR_EVENT_CONNECTED,
@@ -280,5 +283,8 @@ void weir_stream_accept(weir_connection *connection, size_t amount);
 
 /* Decodes what has come; `amount` is new. False: the connection must be closed, `why` says why. */
 bool weir_stream_decode(weir_connection *connection, size_t amount);
+
+/* The first is lost or left: the further ones are left with it. */
+void weir_server_leave_further(weir_wire_server *server);
 
 #endif

@@ -51,9 +51,9 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
   return WEIR_GREETING_RECONNECT;
 }
 
-static void *create_parser(const void *settings, int connection) {
+static void *create_parser(const void *settings, const void *first) {
   const weir_exchange *exchange = ((const exchange_handle *)settings)->exchange;
-  return exchange->protocol->create_parser(exchange->settings, connection);
+  return exchange->protocol->create_parser(exchange->settings, first);
 }
 
 /* A slot must wait for the connection: a read of that key, whose answer does not matter, or one that
@@ -73,7 +73,7 @@ static void wait_for_all(weir_wire *wire, const char *key, int64_t timeout_us,
     weir_message_set(message, "no memory");
     return;
   }
-  weir_wire_submit(wire, slot, 0, ~0U, weir_monotonic_us() + timeout_us);
+  weir_wire_submit(wire, slot, ~0U, weir_monotonic_us() + timeout_us);
   weir_wire_finish(wire, slot, message);
 }
 

@@ -15,21 +15,29 @@
 #include "condition.h"
 #include "wire/socket.h"
 
-/* With more threads than that at a connection, each gives way before it leads and before it sleeps.
- * Among few, a yield costs more than it saves: the kernel may take the rest of the time slice, which is
- * a millisecond and more. Measured on two processors: sleeping is faster for 4 and 6 threads, yielding
- * from 8 on. */
-enum { CROWD = 6 };
+/* A crowd: while more threads wait than there may be connections, and for so many slots after. */
+enum { CROWD_SLOTS = 1024 };
+
+/* So often a thread of a crowd yields the processor before it sleeps, if answers take no longer than
+ * that. */
+enum { YIELDS = 6, NEAR_US = 300 };
+
+/* A yield that takes longer, and in which not even one slot is done in so much of it, was lost to other
+ * work that wants the processor; no thread yields for a while then, which doubles where the next try ends likewise. */
+enum { YIELD_US = 300, DONE_US = 30, PRESSED_LEAST_US = 10000, PRESSED_MOST_US = 1000000 };
+
+/* What an answer takes: the mean, in which the last one has this share. */
+enum { TOOK_SHARE = 8 };
 
 enum { POLL_MOST_MS = 60000 };
 
 /* A pooled slot with room for more commands gives its memory back. */
 enum { COMMANDS_KEPT = 4096 };
 
-/* The least time between two looks at a second connection that is on its way. */
+/* The least time between two looks at a further connection that is on its way. */
 enum { LOOK_US = 200 };
 
-/* A thread leaves its connection when it was the busy one so often in a row. */
+/* A thread leaves its connection when that was busy, and another free, so often in a row. */
 enum { MET_MOST = 32 };
 
 /* --- the memory of slots --------------------------------------------------------------------- */
@@ -129,7 +137,12 @@ static bool collect(const weir_wire *wire, const weir_wire_slot *slot, weir_mess
 }
 
 static weir_wire_line *line_of(weir_wire *wire, const weir_wire_slot *slot) {
-  return &wire->lines[slot->connection->second ? 1 : 0];
+  return &wire->lines[slot->connection->number];
+}
+
+/* Whether many threads share the first connection, and yield. */
+static bool is_crowd(const weir_wire *wire) {
+  return wire->crowd > 0 && !wire->pressed;
 }
 
 static void line_work(weir_wire_line *line, weir_worker worker) {
@@ -169,7 +182,7 @@ static void tidy(weir_wire_line *line) {
       give(wire, slot);
       continue;
     }
-    if (slot->state == WEIR_SLOT_QUEUED) /* of the second: it goes by the first */
+    if (slot->state == WEIR_SLOT_QUEUED) /* of a further one: it goes by the first */
       weir_line_append(&wire->server.connections[0], slot);
     else
       line->done++;
@@ -374,29 +387,35 @@ static void come_by(weir_wire_line *line, weir_event_kind kind, bool looks, int6
   wake_next(line);
 }
 
-/* The first has been worked: a second that is left with it, and has nothing in line, is closed. */
-static void leave_second(weir_wire *wire, int64_t now_us) {
-  weir_wire_line *second = &wire->lines[1];
-  if (second->connection->state == WEIR_CONNECTION_DRAINING && second->worker == WEIR_WORKER_NONE)
-    come_by(second, WEIR_EVENT_LOOK, false, now_us);
+/* The first has been worked: those that are left with it, and have nothing in line, are closed. */
+static void leave_further(weir_wire *wire, int64_t now_us) {
+  for (int i = 1; i < WEIR_WIRE_CONNECTIONS; i++) {
+    weir_wire_line *further = &wire->lines[i];
+    if (further->connection->state == WEIR_CONNECTION_DRAINING &&
+        further->worker == WEIR_WORKER_NONE)
+      come_by(further, WEIR_EVENT_LOOK, false, now_us);
+  }
 }
 
-/* Two threads on one connection wake one another for each decision, across processors: with 2 to 8
- * threads that costs more than what they save by sending together. More connections than two bring
- * them nothing, and 32 threads lose nothing by two (docs/performance.md). So a second is made on the
- * side, by threads that wait for something else, once a thread found the first busy. */
-static void push_second(weir_wire *wire, int64_t now_us) {
+/* Two threads on one connection wake one another for each decision, across processors, which costs
+ * more than what they save by sending together (docs/performance.md). So a further one is made on the
+ * side, by threads that wait for something else, once a thread found its connection busy. */
+static void push_further(weir_wire *wire, int64_t now_us) {
   weir_wire_server *server = &wire->server;
-  weir_wire_line *line = &wire->lines[1];
-  weir_connection_state state = line->connection->state;
-  if (line->worker != WEIR_WORKER_NONE || now_us < server->second_at_us ||
+  int number = 1;
+  while (number < WEIR_WIRE_CONNECTIONS &&
+         server->connections[number].state == WEIR_CONNECTION_READY)
+    number++;
+  if (number == WEIR_WIRE_CONNECTIONS) server->wants_further = false;
+  if (number == WEIR_WIRE_CONNECTIONS || now_us < server->further_at_us ||
       server->connections[0].state != WEIR_CONNECTION_READY)
     return;
-  server->wants_second = false;
-  server->second_at_us = now_us + LOOK_US;
-  if (state == WEIR_CONNECTION_READY) return;
-  come_by(line, state == WEIR_CONNECTION_CLOSED ? WEIR_EVENT_OPEN : WEIR_EVENT_LOOK,
-          state != WEIR_CONNECTION_CLOSED, now_us);
+  weir_wire_line *line = &wire->lines[number];
+  bool closed = line->connection->state == WEIR_CONNECTION_CLOSED;
+  if (line->worker != WEIR_WORKER_NONE) return;
+  server->wants_further = false;
+  server->further_at_us = now_us + LOOK_US;
+  come_by(line, closed ? WEIR_EVENT_OPEN : WEIR_EVENT_LOOK, !closed, now_us);
 }
 
 /* Works the connection until the slot is done or the time is over.
@@ -429,7 +448,7 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
     if (ask != WEIR_ASK_SEND && ask != WEIR_ASK_RECEIVE) now_us = weir_monotonic_us();
   }
   line_work(line, WEIR_WORKER_NONE);
-  if (line == &wire->lines[0]) leave_second(wire, now_us);
+  if (line == &wire->lines[0]) leave_further(wire, now_us);
 
   /* Who led while others waited: the figures say whether some starve. */
   if (line->waiting < 2) return;
@@ -479,21 +498,40 @@ static void sleep_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   slot->waiter = WEIR_WAITER_AWAKE;
 }
 
-/* Returns when the slot is done, there is no leader, or some time has passed. */
-static void follow(weir_wire_line *line, weir_wire_slot *slot, int64_t end_us, int64_t now_us) {
-  if (slot->encoded == 0) send_beside(line, now_us);
-  bool leads = line->worker == WEIR_WORKER_NONE || slot->connection != line->connection;
-  if (!weir_slot_is_done(slot) && !leads) sleep_until(line->wire, slot, end_us);
+/* Yields the processor up to so many times, while there is a leader at the line; once at least. The
+ * kernel takes a yield for a wish to wait: where other work wants the processor, the thread gets it back
+ * after a time slice or more, and so do the others. It shows by what is done meanwhile. */
+static void yield(weir_wire_line *line, const weir_wire_slot *slot, int times, int64_t *now_us) {
+  weir_wire *wire = line->wire;
+  int64_t took_us = 0;
+  uint64_t done = line->done;
+  unlock(wire);
+  for (int i = 0; i < times && took_us <= YIELD_US; i++) {
+    int64_t since_us = *now_us;
+    if (i > 0 && (weir_slot_is_done(slot) || line->worker == WEIR_WORKER_NONE)) break;
+    sched_yield();
+    *now_us = weir_monotonic_us();
+    took_us = *now_us - since_us;
+  }
+  pthread_mutex_lock(&wire->lock);
+  if (wire->pressed || took_us <= YIELD_US || (int64_t)(line->done - done) * DONE_US >= took_us)
+    return;
+  bool soon = *now_us - wire->pressed_until_us < wire->pressed_us;
+  wire->pressed = true;
+  wire->pressed_us = soon ? 2 * wire->pressed_us : PRESSED_LEAST_US;
+  if (wire->pressed_us > PRESSED_MOST_US) wire->pressed_us = PRESSED_MOST_US;
+  wire->pressed_until_us = *now_us + wire->pressed_us;
 }
 
-/* Lets the others at the line run first. False: the slot is done meanwhile, or stands elsewhere. */
-static bool give_way(weir_wire_line *line, const weir_wire_slot *slot, int64_t *now_us) {
-  unlock(line->wire);
-  sched_yield();
-  pthread_mutex_lock(&line->wire->lock);
-  if (weir_slot_is_done(slot) || slot->connection != line->connection) return false;
-  *now_us = weir_monotonic_us();
-  return true;
+/* Returns when the slot is done, there is no leader, or some time has passed. A wake-up costs more than
+ * some yields, and those who run meanwhile bring their next slots, which then go together. */
+static void follow(weir_wire_line *line, weir_wire_slot *slot, int64_t end_us, int64_t now_us) {
+  weir_wire *wire = line->wire;
+  if (slot->encoded == 0) send_beside(line, now_us);
+  if (is_crowd(wire) && wire->took_us < NEAR_US && !weir_slot_is_done(slot))
+    yield(line, slot, YIELDS, &now_us);
+  bool leads = line->worker == WEIR_WORKER_NONE || slot->connection != line->connection;
+  if (!weir_slot_is_done(slot) && !leads) sleep_until(wire, slot, end_us);
 }
 
 /* Leads or follows until the slot is done or the time is over. A slot may be handed over to the first
@@ -506,19 +544,25 @@ static bool give_way(weir_wire_line *line, const weir_wire_slot *slot, int64_t *
 static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   int64_t now_us = weir_monotonic_us();
   slot->waiter = WEIR_WAITER_AWAKE;
-  if (wire->server.wants_second) push_second(wire, now_us);
+  wire->waiting++;
+  if (wire->pressed && now_us >= wire->pressed_until_us) wire->pressed = false;
+  if (wire->server.wants_further) push_further(wire, now_us);
   while (!weir_slot_is_done(slot) && now_us < end_us) {
     weir_wire_line *line = line_of(wire, slot);
     line->waiting++;
-    bool goes_on = line->waiting <= CROWD || give_way(line, slot, &now_us);
-    if (goes_on && line->worker == WEIR_WORKER_NONE)
+    if (is_crowd(wire) && line->waiting > 1) yield(line, slot, 1, &now_us);
+    bool stays = !weir_slot_is_done(slot) && slot->connection == line->connection;
+    if (stays && line->worker == WEIR_WORKER_NONE)
       lead(line, slot, end_us, now_us);
-    else if (goes_on)
+    else if (stays)
       follow(line, slot, end_us, now_us);
     line->waiting--;
     if (!weir_slot_is_done(slot)) now_us = weir_monotonic_us();
   }
   slot->waiter = WEIR_WAITER_NONE;
+  wire->waiting--;
+  if (is_crowd(wire) && slot->encoded > 0)
+    wire->took_us += (weir_monotonic_us() - slot->sent_us - wire->took_us) / TOOK_SHARE;
   weir_wire_line *left = line_of(wire, slot);
   if (left->connection->first != NULL && left->worker == WEIR_WORKER_NONE) wake_next(left);
 }
@@ -590,36 +634,48 @@ static void turn_away(weir_wire_slot *slot, const refusal *refused) {
   weir_slot_become(slot, WEIR_SLOT_DONE);
 }
 
-/* Where a slot is to stand in line. Without a second connection at the first; a slot that must wait
- * there wants a second. Else at the one that is asked for, or at its thread's own, unless that is
- * busy and the other is not. A thread that stays with one meets a thread of the server that runs on
- * the same processor: picked by the hash of the key, two connections were worth half as much. So
- * threads take them by turns, and one leaves its own only where all who are at work have the same. */
-static weir_connection *choose(weir_wire *wire, int number) {
+/* The connection that this thread takes. Threads take them by turns. */
+static weir_choice *choice_of(weir_wire *wire) {
   static _Thread_local unsigned thread; /* 0: not counted yet */
   static atomic_uint threads;
-  weir_wire_server *server = &wire->server;
-  weir_connection *connections = server->connections;
-  if (connections[1].state != WEIR_CONNECTION_READY ||
-      connections[0].state != WEIR_CONNECTION_READY) {
-    server->wants_second |= connections[0].first != NULL && !server->one_at_a_time;
-    return &connections[0];
-  }
-  if (number >= 0) return &connections[number];
   if (thread == 0) thread = atomic_fetch_add(&threads, 1) + 1;
   weir_choice *own = &wire->choices[thread % WEIR_WIRE_CHOICES];
-  if (!own->made) {
-    own->made = true;
-    own->number = wire->next_choice++ % WEIR_WIRE_CONNECTIONS;
-  }
-  bool busy = connections[own->number].first != NULL;
-  bool free = connections[1 - own->number].first == NULL;
-  own->met = busy && free ? own->met + 1 : 0;
-  if (own->met >= MET_MOST) {
-    own->number = 1 - own->number;
-    own->met = 0;
-  }
-  return &connections[own->number];
+  if (own->made) return own;
+  own->made = true;
+  own->number = wire->next_choice++ % WEIR_WIRE_CONNECTIONS;
+  return own;
+}
+
+/* Where a slot is to stand in line. A crowd shares the first connection: what its threads ask goes
+ * together. Few threads have one each, and stay with it, so that a thread of the server that serves it
+ * can run on the same processor: picked by the hash of the key, two were worth half as much. A thread
+ * leaves its own where it meets others there and another is free. */
+static weir_connection *choose(weir_wire *wire) {
+  weir_wire_server *server = &wire->server;
+  weir_connection *connections = server->connections;
+  uint8_t open = 1;
+  if (wire->waiting >= WEIR_WIRE_CONNECTIONS)
+    wire->crowd = CROWD_SLOTS;
+  else if (wire->crowd > 0)
+    wire->crowd--;
+  if (is_crowd(wire) || server->one_at_a_time || connections[0].state != WEIR_CONNECTION_READY)
+    return &connections[0];
+  while (open < WEIR_WIRE_CONNECTIONS && connections[open].state == WEIR_CONNECTION_READY &&
+         connections[open].is_known)
+    open++;
+  weir_choice *own = open > 1 ? choice_of(wire) : NULL;
+  weir_connection *chosen = &connections[own != NULL ? own->number % open : 0];
+  bool busy = chosen->first != NULL;
+  server->wants_further |= busy && open < WEIR_WIRE_CONNECTIONS;
+  if (own == NULL) return chosen;
+  uint8_t idle = 0;
+  while (busy && idle < open && connections[idle].first != NULL)
+    idle++;
+  own->met = busy && idle < open ? own->met + 1 : 0;
+  if (own->met < MET_MOST) return chosen;
+  own->number = idle;
+  own->met = 0;
+  return &connections[idle];
 }
 
 /* Puts the slot in line. False: it may not join. */
@@ -640,17 +696,15 @@ static bool join(weir_wire *wire, weir_wire_slot *slot, const weir_wire_round *r
     slot->commands[i].operation.key = key;
     key += slot->commands[i].operation.key_length;
   }
-  weir_line_append(
-      probes ? &wire->server.connections[0] : choose(wire, slot->connects ? 0 : round->connection),
-      slot);
+  weir_line_append(probes || slot->connects ? &wire->server.connections[0] : choose(wire), slot);
   return true;
 }
 
 /* --- what a caller does with a slot ---------------------------------------------------------- */
 
-void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, int connection, unsigned dialects,
+void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
                       int64_t deadline_us) {
-  const weir_wire_round round = {connection, dialects, deadline_us};
+  const weir_wire_round round = {dialects, deadline_us};
   refusal refused;
   if (slot->count == 0 && !slot->connects) { /* nothing would ever answer it */
     weir_slot_become(slot, WEIR_SLOT_DONE);
@@ -765,15 +819,17 @@ bool weir_wire_run(weir_wire *wire, weir_wire_slot *slot, const weir_wire_round 
 
 weir_wire_leading weir_wire_read_leading(weir_wire *wire) {
   pthread_mutex_lock(&wire->lock);
-  weir_wire_leading both = wire->lines[0].leading;
-  const weir_wire_leading *second = &wire->lines[1].leading;
-  both.times += second->times;
-  for (int i = 0; i < WEIR_WIRE_LEADING_BINS; i++)
-    both.bins[i] += second->bins[i];
-  both.served += second->served;
-  both.led_us += second->led_us;
-  if (second->longest_us > both.longest_us) both.longest_us = second->longest_us;
-  if (second->most > both.most) both.most = second->most;
+  weir_wire_leading all = wire->lines[0].leading;
+  for (int number = 1; number < WEIR_WIRE_CONNECTIONS; number++) {
+    const weir_wire_leading *further = &wire->lines[number].leading;
+    all.times += further->times;
+    for (int i = 0; i < WEIR_WIRE_LEADING_BINS; i++)
+      all.bins[i] += further->bins[i];
+    all.served += further->served;
+    all.led_us += further->led_us;
+    if (further->longest_us > all.longest_us) all.longest_us = further->longest_us;
+    if (further->most > all.most) all.most = further->most;
+  }
   unlock(wire);
-  return both;
+  return all;
 }

@@ -37,7 +37,7 @@ typedef struct weir_wire_line {
   weir_wire_leading leading;
 } weir_wire_line;
 
-/* The connection that a thread takes, and how often in a row that was busy and the other free. */
+/* The connection that a thread takes, and how often in a row that was busy and another free. */
 typedef struct weir_choice {
   bool made;
   uint8_t number;
@@ -56,6 +56,12 @@ struct weir_wire {
   weir_wire_line lines[WEIR_WIRE_CONNECTIONS];
   weir_choice choices[WEIR_WIRE_CHOICES];
   unsigned next_choice;
+  size_t waiting;  /* threads that wait for a slot, at any connection */
+  unsigned crowd;  /* so many slots more go by the first connection */
+  int64_t took_us; /* what answers take, once sent, in a crowd */
+  bool pressed;    /* other work wants the processors: no thread yields */
+  int64_t pressed_until_us;
+  int64_t pressed_us; /* how long that is, or was */
 
   weir_wire_slot *pool;
   _Atomic(weir_wire_slot *) spare; /* a pooled one, taken without the lock; NULL: none */

@@ -132,11 +132,19 @@ void weir_stream_accept(weir_connection *connection, size_t amount) {
 
 /* --- receiving ------------------------------------------------------------------------------- */
 
-/* A server that refuses to write is left, by both connections; the first time, to find out whether
+void weir_server_leave_further(weir_wire_server *server) {
+  for (int i = 1; i < WEIR_WIRE_CONNECTIONS; i++) {
+    weir_connection *further = &server->connections[i];
+    if (further->state == WEIR_CONNECTION_CLOSED) continue;
+    further->state = WEIR_CONNECTION_DRAINING;
+    further->draining = WEIR_DRAINING_FURTHER;
+  }
+}
+
+/* A server that refuses to write is left, by all connections; the first time, to find out whether
  * it is one itself, as a server that a resolver names always is. Behind a proxy others are well. */
 __attribute__((cold, noinline)) static void meet_refusal_to_write(weir_wire_server *server) {
   weir_connection *first = &server->connections[0];
-  weir_connection *second = &server->connections[1];
   if (first->state != WEIR_CONNECTION_READY) return;
   weir_destination_doubt(&server->destination);
   first->greeting.asks_kind = true;
@@ -145,9 +153,19 @@ __attribute__((cold, noinline)) static void meet_refusal_to_write(weir_wire_serv
   first->state = WEIR_CONNECTION_DRAINING;
   first->draining =
       first->greeting.kind == WEIR_SERVER_ITSELF ? WEIR_DRAINING_DEMOTED : WEIR_DRAINING_MOVED;
-  if (second->state == WEIR_CONNECTION_CLOSED) return;
-  second->state = WEIR_CONNECTION_DRAINING;
-  second->draining = WEIR_DRAINING_SECOND;
+  weir_server_leave_further(server);
+}
+
+/* The first connection has answered what was sent after a further one was ready: both lead to the same
+ * process, as one that had begun later would have closed the first. */
+static void know_further(weir_wire_server *server, uint32_t serial) {
+  server->awaits_known = false;
+  for (int i = 1; i < WEIR_WIRE_CONNECTIONS; i++) {
+    weir_connection *further = &server->connections[i];
+    if (further->state != WEIR_CONNECTION_READY || further->is_known) continue;
+    further->is_known = (int32_t)(serial - further->known_serial) >= 0;
+    server->awaits_known |= !further->is_known;
+  }
 }
 
 /* Takes one reply. False: no whole reply is left, or *broken. */
@@ -179,6 +197,8 @@ static bool take_reply(weir_connection *connection, bool *broken) {
   command->replies++;
   if (command->demoted) meet_refusal_to_write(server);
   if (reading == WEIR_READING_REPLY) return true;
+
+  if (server->awaits_known && connection->number == 0) know_further(server, command->serial);
 
   /* The command is answered. One that was told as a miss says nothing more of the server, nor does
    * one that is left because it refuses to write. */

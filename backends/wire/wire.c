@@ -67,7 +67,7 @@ static weir_wire *wire_new(const weir_wire_protocol *protocol, const void *setti
   for (int i = 0; i < WEIR_WIRE_CONNECTIONS; i++) {
     weir_connection *connection = &server->connections[i];
     connection->server = server;
-    connection->second = i > 0;
+    connection->number = (uint8_t)i;
     connection->greeting.settings = settings;
     made->lines[i].wire = made;
     made->lines[i].connection = connection;
@@ -143,8 +143,8 @@ void weir_wire_close(weir_wire *wire) {
    * at the fork: then it must not be walked, and stays. */
   bool at_rest = pthread_mutex_trylock(&wire->lock) == 0;
   if (at_rest) {
-    at_rest =
-        wire->lines[0].worker == WEIR_WORKER_NONE && wire->lines[1].worker == WEIR_WORKER_NONE;
+    for (int i = 0; i < WEIR_WIRE_CONNECTIONS; i++)
+      at_rest = at_rest && wire->lines[i].worker == WEIR_WORKER_NONE;
     pthread_mutex_unlock(&wire->lock);
   }
   for (int i = 0; i < WEIR_WIRE_CONNECTIONS; i++) {
@@ -238,7 +238,7 @@ bool weir_wire_fleet_run(weir_wire *const *wires, weir_wire_slot *const *slots, 
   if (count == 1 && slots[0] != NULL) return weir_wire_run(wires[0], slots[0], round, message);
   for (size_t i = 0; i < count; i++) {
     if (slots[i] == NULL) continue;
-    weir_wire_submit(wires[i], slots[i], round->connection, round->dialects, round->deadline_us);
+    weir_wire_submit(wires[i], slots[i], round->dialects, round->deadline_us);
   }
   for (size_t i = 0; i < count; i++)
     if (slots[i] != NULL) weir_wire_flush(wires[i]);
@@ -260,7 +260,7 @@ static bool connect_once(weir_wire *const *wires, weir_wire_slot **slots, bool *
     slots[i] = ready[i] ? NULL : weir_wire_slot_take(wires[i]);
     if (slots[i] == NULL) continue;
     slots[i]->connects = true;
-    weir_wire_submit(wires[i], slots[i], 0, ~0U, deadline_us);
+    weir_wire_submit(wires[i], slots[i], ~0U, deadline_us);
     weir_wire_flush(wires[i]);
   }
   wait_in_turn(wires, slots, count, 0, deadline_us);

@@ -1,6 +1,6 @@
-/* The private transport of the network backends: at most two shared connections per server.
+/* The private transport of the network backends: at most four shared connections per server.
  *
- * Any number of threads share one non-blocking socket, or two where they get in one another's way.
+ * Few threads have a socket each; more of them share one, which is non-blocking.
  * A slot's commands all go by one of them, in order. A backend brings a protocol: pure functions
  * that turn an operation into bytes and bytes into an outcome. The wire brings the socket, the
  * deadline, pipelining across threads, and the rule that nothing is sent twice.
@@ -42,7 +42,7 @@
  *   Slots of a connection stand in one line. A thread that waits for a slot and finds no leader
  *   leads: it encodes and sends what is queued, polls, reads, decodes, and marks slots done from the
  *   front. The others sleep on the condition variable of their own slot; in a crowd they yield the
- *   processor three times before. A leader whose own slot is done stops; the first waiter in line
+ *   processor some times before. A leader whose own slot is done stops; the first waiter in line
  *   takes over. Only threads that wait at this connection lead it, so none is held up by a thread
  *   that is busy elsewhere.
  *
@@ -72,8 +72,7 @@
 #include "wire/tls.h"
 
 enum {
-  WEIR_WIRE_CONNECTIONS = 2,     /* to one server at the most */
-  WEIR_WIRE_ANY_CONNECTION = -1, /* one that is free */
+  WEIR_WIRE_CONNECTIONS = 4,     /* to one server at the most */
   WEIR_WIRE_COMMAND_MOST = 1280, /* bytes one encoded command may take */
   WEIR_WIRE_GREETING_MOST = 512, /* bytes of one step of a greeting */
   WEIR_WIRE_NOTES_BYTES = 16,
@@ -157,9 +156,10 @@ typedef struct weir_wire_protocol {
                                 bool closed, weir_message *message);
   /* For a codec that reads with a library's parser, which each connection then has of its own; NULL
    * for others. Between two calls of decode it must hold nothing of the stream, only what is fixed
-   * for the connection: create is told the wire's settings and its number. NULL from create: no
-   * memory. */
-  void *(*create_parser)(const void *settings, int connection);
+   * for the connection: create is told the wire's settings, and the parser of the first connection
+   * to the same process of the server, which stays as long as the new one is used; NULL: this is the
+   * first. NULL from create: no memory. */
+  void *(*create_parser)(const void *settings, const void *first);
   void (*destroy_parser)(void *parser);
 } weir_wire_protocol;
 
@@ -280,10 +280,9 @@ static inline bool weir_wire_is_joined(const weir_wire_command *command) {
  * all: in at most WEIR_WIRE_COMMAND_MOST bytes, and at most 255 behind it. */
 void weir_wire_slot_join(weir_wire_slot *slot, size_t before);
 
-/* Puts the slot in line, at the connection of that number if there is one. `dialects` is a set of
- * bits: on a connection that speaks another, nothing is sent. Never blocks. A slot that the breaker
- * turns away is done at once. */
-void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, int connection, unsigned dialects,
+/* Puts the slot in line. `dialects` is a set of bits: on a connection that speaks another, nothing is
+ * sent. Never blocks. A slot that the breaker turns away is done at once. */
+void weir_wire_submit(weir_wire *wire, weir_wire_slot *slot, unsigned dialects,
                       int64_t deadline_us);
 
 /* Connects to all of them, and tries again until all may be used or the time is over. Where not,
@@ -306,7 +305,6 @@ bool weir_wire_finish(weir_wire *wire, weir_wire_slot *slot, weir_message *messa
 
 /* How the slots of one round go; the members are those of weir_wire_submit(). */
 typedef struct weir_wire_round {
-  int connection;
   unsigned dialects;
   int64_t deadline_us;
 } weir_wire_round;

@@ -50,7 +50,7 @@ static void *work(void *context) {
     get.key_length = get.home_length = sizeof key - 1;
     weir_wire_slot *slot = weir_wire_slot_take(self->wire);
     if (slot == NULL || !weir_wire_slot_add(slot, &get, 0)) return NULL;
-    weir_wire_submit(self->wire, slot, WEIR_WIRE_ANY_CONNECTION, ~0U, begin_ns / 1000 + TIMEOUT_US);
+    weir_wire_submit(self->wire, slot, ~0U, begin_ns / 1000 + TIMEOUT_US);
     weir_wire_finish(self->wire, slot, NULL);
     int64_t end_ns = now_ns();
     self->failed += get.outcome >= WEIR_NOT_SENT;

@@ -123,7 +123,7 @@ static void tidy(weir_connection *connection) {
   for (weir_wire_slot *slot; (slot = connection->left) != NULL;) {
     connection->left = slot->next;
     if (slot->state == WEIR_SLOT_QUEUED) {
-      require(connection->second && !went[slot - slots].touched[0]);
+      require(connection->number > 0 && !went[slot - slots].touched[0]);
       weir_line_append(&server.connections[0], slot);
     } else {
       require(slot->state == WEIR_SLOT_DONE || slot->state == WEIR_SLOT_ABANDONED);
@@ -138,9 +138,9 @@ static void note_accepted(const weir_connection *connection) {
     sent *of = &went[slot - slots];
     for (size_t i = slot->answered; i < slot->encoded; i++) {
       if (slot->commands[i].start >= connection->accepted) continue;
-      require(!of->touched[i] || of->life[i] == lives[connection->second]);
+      require(!of->touched[i] || of->life[i] == lives[connection->number]);
       of->touched[i] = true;
-      of->life[i] = lives[connection->second];
+      of->life[i] = lives[connection->number];
     }
   }
 }
@@ -160,20 +160,20 @@ static void check(const weir_connection *connection) {
     abandoned += slot->state == WEIR_SLOT_ABANDONED;
   }
   require(abandoned == connection->abandoned);
-  /* What the second cannot send goes by the first. */
-  if (connection->second && connection->state == WEIR_CONNECTION_CLOSED)
+  /* What a further one cannot send goes by the first. */
+  if (connection->number > 0 && connection->state == WEIR_CONNECTION_CLOSED)
     require(connection->first == NULL);
 }
 
 static void step(weir_connection *connection, const weir_event *event) {
   weir_connection_state before = connection->state;
-  asks[connection->second] = weir_connection_step(connection, event, now_us);
+  asks[connection->number] = weir_connection_step(connection, event, now_us);
   if (connection->state == WEIR_CONNECTION_CLOSED && before != WEIR_CONNECTION_CLOSED)
-    lives[connection->second]++;
+    lives[connection->number]++;
   tidy(connection);
   check(&server.connections[0]);
   check(&server.connections[1]);
-  weir_connection_ask ask = asks[connection->second];
+  weir_connection_ask ask = asks[connection->number];
   if (ask == WEIR_ASK_SEND) require(connection->out_start < connection->out_end);
   if (ask == WEIR_ASK_RECEIVE) require(connection->in_end < sizeof connection->in);
   if (ask == WEIR_ASK_LOOK_UP) require(connection->state == WEIR_CONNECTION_CLOSED);
@@ -190,7 +190,7 @@ static void submit(uint8_t how) {
   size_t at = 0;
   while (at < SLOTS && went[at].in_use)
     at++;
-  if (at == SLOTS || (connection->second && connection->state != WEIR_CONNECTION_READY)) return;
+  if (at == SLOTS || (connection->number > 0 && connection->state != WEIR_CONNECTION_READY)) return;
   weir_wire_slot *slot = &slots[at];
   *slot = (weir_wire_slot){.commands = commands[at],
                            .count = how >> 1 & 3,
@@ -231,9 +231,9 @@ static void perform(weir_connection *connection, uint8_t how) {
       .kind = WEIR_EVENT_FAILED, .error = ECONNRESET, .fault = how & 8 ? "TLS" : ""};
   size_t room = sizeof connection->in - connection->in_end;
   bool well = (how & 7) != 0;
-  switch (asks[connection->second]) {
+  switch (asks[connection->number]) {
     case WEIR_ASK_NOTHING:
-      event.kind = connection->second && how & 1 ? WEIR_EVENT_OPEN : WEIR_EVENT_LOOK;
+      event.kind = connection->number > 0 && how & 1 ? WEIR_EVENT_OPEN : WEIR_EVENT_LOOK;
       if (event.kind == WEIR_EVENT_OPEN && connection->state != WEIR_CONNECTION_CLOSED) return;
       if (event.kind == WEIR_EVENT_OPEN && server.connections[0].state != WEIR_CONNECTION_READY)
         return;
@@ -288,7 +288,7 @@ static void perform(weir_connection *connection, uint8_t how) {
 
 /* A follower sends while the leader waits. */
 static void send_beside(weir_connection *connection, uint8_t how) {
-  if (asks[connection->second] != WEIR_ASK_WAIT || !weir_connection_is_open(connection)) return;
+  if (asks[connection->number] != WEIR_ASK_WAIT || !weir_connection_is_open(connection)) return;
   size_t length = weir_stream_fill(connection, 0, now_us);
   tidy(connection);
   if (length == 0) return;
@@ -320,12 +320,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   weir_breaker_init(&server.breaker, TIMEOUT_US, 2 * TIMEOUT_US, 1);
   for (int i = 0; i < WEIR_WIRE_CONNECTIONS; i++) {
     server.connections[i].server = &server;
-    server.connections[i].second = i > 0;
+    server.connections[i].number = (uint8_t)i;
   }
   while (left > 0) {
     uint8_t what = next();
     uint8_t how = next();
-    weir_connection *connection = &server.connections[what >> 3 & 1];
+    weir_connection *connection = &server.connections[(what >> 3) % WEIR_WIRE_CONNECTIONS];
     switch (what & 7) {
       case 0:
         submit(how);
@@ -346,9 +346,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   /* Everything fails from here on: what is left of the slots ends. */
   for (int i = 0; i < SLOTS; i++)
     if (went[i].in_use) abandon((uint8_t)i);
-  for (int turn = 0; turn < 64; turn++) {
+  for (int turn = 0; turn < 128; turn++) {
     now_us += 4 * (int64_t)TIMEOUT_US;
-    perform(&server.connections[turn & 1], 0);
+    perform(&server.connections[turn % WEIR_WIRE_CONNECTIONS], 0);
   }
   for (int i = 0; i < SLOTS; i++)
     require(!went[i].in_use);

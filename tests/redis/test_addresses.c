@@ -14,7 +14,8 @@ enum {
   FOLLOWED_US = 2000000,
   HOMES = 12,
   MOVING = 2,
-  WORKERS = 2
+  WORKERS = 2,
+  FURTHER_MOST = 9 /* connections that its threads may make meanwhile: to three nodes, three each */
 };
 
 static cluster nodes;
@@ -146,7 +147,7 @@ static void follow(const char *credentials, int count) {
       "%d descriptors, %d threads\n",
       count, (double)worst_us / 1000, (double)known_us / 1000, descriptors_now, threads_now);
   assert_true(worst_us < FOLLOWED_US);
-  assert_in_range(descriptors_now, 1, descriptors + 1);
+  assert_in_range(descriptors_now, 1, descriptors + FURTHER_MOST);
   assert_in_range(threads_now, 1, threads + 1);
   atomic_store(&others.over, true);
   for (int i = 0; i < WORKERS; i++)

@@ -34,7 +34,7 @@ static weir_outcome add(weir_wire *wire, const char *key) {
   weir_wire_slot *slot = weir_wire_slot_take(wire);
   assert_non_null(slot);
   assert_true(weir_wire_slot_add(slot, &operation, 0));
-  weir_wire_submit(wire, slot, WEIR_WIRE_ANY_CONNECTION, 1, weir_monotonic_us() + PATIENCE_US);
+  weir_wire_submit(wire, slot, 1, weir_monotonic_us() + PATIENCE_US);
   weir_wire_finish(wire, slot, &message);
   return operation.outcome;
 }

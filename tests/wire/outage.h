@@ -40,8 +40,7 @@ static inline weir_wire_slot *submit(weir_wire *wire, weir_operation *operation,
   weir_wire_slot *slot = weir_wire_slot_take(wire);
   assert_non_null(slot);
   assert_true(weir_wire_slot_add(slot, operation, 0));
-  weir_wire_submit(wire, slot, WEIR_WIRE_ANY_CONNECTION, 1U << WEIR_DIALECT_META,
-                   weir_monotonic_us() + deadline_us);
+  weir_wire_submit(wire, slot, 1U << WEIR_DIALECT_META, weir_monotonic_us() + deadline_us);
   return slot;
 }
 

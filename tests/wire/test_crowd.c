@@ -17,7 +17,7 @@ static void *work(void *context) {
     weir_wire_slot *slot = weir_wire_slot_take(wire);
     assert_non_null(slot);
     assert_true(weir_wire_slot_add(slot, &get, 0));
-    weir_wire_submit(wire, slot, WEIR_WIRE_ANY_CONNECTION, ~0U, weir_monotonic_us() + TIMEOUT_US);
+    weir_wire_submit(wire, slot, ~0U, weir_monotonic_us() + TIMEOUT_US);
     assert_false(weir_wire_finish(wire, slot, NULL));
     assert_int_equal(get.outcome, WEIR_ABSENT);
   }

@@ -267,8 +267,7 @@ static void a_server_that_is_still_answering_a_long_batch_is_not_silent(void **s
     adds[i] = add_to(key, 1);
     assert_true(weir_wire_slot_add(slot, &adds[i], 0));
   }
-  weir_wire_submit(wire, slot, WEIR_WIRE_ANY_CONNECTION, 1U << WEIR_DIALECT_META,
-                   weir_monotonic_us() + 10 * MS * CHUNK_MS);
+  weir_wire_submit(wire, slot, 1U << WEIR_DIALECT_META, weir_monotonic_us() + 10 * MS * CHUNK_MS);
   weir_wire_finish(wire, slot, &message);
   if (adds[0].outcome != WEIR_DONE) fail_msg("%d: %s", (int)adds[0].outcome, message.text);
   assert_int_not_equal(adds[COUNT - 1].outcome, WEIR_DONE);
