@@ -322,6 +322,20 @@ static void an_emptied_stock_has_nothing_and_owes_nothing(void **state) {
   world_close(&w);
 }
 
+/* Of which two lots are usable, one is the group's that is under way, and two go back. docs/leases.md has
+ * these figures. */
+static void a_leased_key_takes_480_bytes(void **state) {
+  world w;
+  (void)state;
+  world_open(&w, "fixed-window:100/1s,lease=20ms");
+  assert_int_equal(sizeof(weir_lot), 32);
+  assert_int_equal(weir_leased_bytes(&w.stack), 480);
+  world_close(&w);
+  world_open(&w, "fixed-window:100/1s,lease=20ms;quota:100/1h,lease=20ms");
+  assert_int_equal(weir_leased_bytes(&w.stack), 480 + 5 * 8);
+  world_close(&w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_lot_is_usable_from_its_stamp_for_a_lease),
@@ -342,6 +356,7 @@ int main(void) {
       cmocka_unit_test(a_return_goes_to_the_counter_and_lane_of_the_charge),
       cmocka_unit_test(what_goes_back_is_not_held_against_the_store),
       cmocka_unit_test(an_emptied_stock_has_nothing_and_owes_nothing),
+      cmocka_unit_test(a_leased_key_takes_480_bytes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
