@@ -317,7 +317,15 @@ weir_machine *weir_machine_init(void *memory, const weir_stack *stack,
 
 /* Works from now on with this memo itself, in the place of a copy: for a driver under whose lock no other
  * thread meets the memo before the machine is done. */
-void weir_machine_work_on(weir_machine *machine, weir_memo *memo);
+static inline void weir_machine_work_on(weir_machine *machine, weir_memo *memo) {
+  const weir_memo *before = machine->frame.memo;
+  machine->frame.memo = memo;
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    r->memory = (char *)memo + ((const char *)r->memory - (const char *)before);
+    r->expected = &memo->expected[i];
+  }
+}
 
 /* Begins a group with what is remembered of its key: it works with a copy of that, which its driver keeps
  * when the machine is done, unless it was told to work on this very memo. `requests` must stay until the machine is

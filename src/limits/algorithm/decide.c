@@ -385,25 +385,25 @@ void weir_decide_denied(weir_machine *machine) {
  */
 
 bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_request_state *request) {
+  size_t i = 0;
   weir_request_offer(stack, request);
-  for (size_t i = 0; i < stack->count; i++) {
-    const weir_rule *rule = &stack->rules[i];
-    if (weir_request_cost(request, i) <= rule->capacity) continue;
-    request->decision = (weir_decision){
-        .source = WEIR_SOURCE_LOCAL,
-        .rule = (uint32_t)i,
-        .limit = rule->capacity,
-        .remaining = WEIR_NOT_KNOWN,
-        .retry_after_us = WEIR_NEVER,
-        .reset_after_us = WEIR_NOT_KNOWN,
-        .delay_us = rule->hold_us,
-        .cost = request->costs != NULL ? WEIR_OWN_COSTS : request->cost,
-        .at_us = now_us,
-    };
-    request->status = WEIR_OK;
-    return request->settled = true;
-  }
-  return false;
+  while (i < stack->count && weir_request_cost(request, i) <= stack->rules[i].capacity)
+    i++;
+  if (i == stack->count) return false;
+  const weir_rule *rule = &stack->rules[i];
+  request->decision = (weir_decision){
+      .source = WEIR_SOURCE_LOCAL,
+      .rule = (uint32_t)i,
+      .limit = rule->capacity,
+      .remaining = WEIR_NOT_KNOWN,
+      .retry_after_us = WEIR_NEVER,
+      .reset_after_us = WEIR_NOT_KNOWN,
+      .delay_us = rule->hold_us,
+      .cost = request->costs != NULL ? WEIR_OWN_COSTS : request->cost,
+      .at_us = now_us,
+  };
+  request->status = WEIR_OK;
+  return request->settled = true;
 }
 
 /* What each rule says to this request by the memo alone, and which of them deny it. False: it does

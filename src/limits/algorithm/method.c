@@ -159,16 +159,6 @@ weir_machine *weir_machine_init(void *memory, const weir_stack *stack,
   return machine;
 }
 
-void weir_machine_work_on(weir_machine *machine, weir_memo *memo) {
-  const weir_memo *before = machine->frame.memo;
-  machine->frame.memo = memo;
-  for (size_t i = 0; i < machine->frame.stack->count; i++) {
-    weir_rule_state *r = &machine->rule_states[i];
-    r->memory = (char *)memo + ((const char *)r->memory - (const char *)before);
-    r->expected = &memo->expected[i];
-  }
-}
-
 void weir_machine_places(const weir_machine *machine, int64_t places[WEIR_RULES_MOST]) {
   for (size_t i = 0; i < machine->frame.stack->count; i++)
     places[i] = machine->rule_states[i].place;

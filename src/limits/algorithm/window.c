@@ -413,7 +413,9 @@ static void window_figures(const weir_rule_state *r, const weir_request_state *r
 }
 
 static void window_expect(weir_rule_state *r, int64_t cost) {
-  weir_expect_count(r, r->place, r->rule->cells, window_count(r, 0), cost);
+  const weir_window_memory *memory = r->memory;
+  weir_expect_count(r, r->place, r->rule->cells, memory->cells[r->place - memory->first].count,
+                    cost);
 }
 
 static bool window_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
