@@ -371,7 +371,8 @@ static void give_up(weir_call *first) {
 bool weir_call_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
                       weir_moment at) {
   if (limiter->leases) return weir_leases_answer(limiter, entry, request, at);
-  return weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, at.now_us, request);
+  return entry->memo->denied_cost != 0 &&
+         weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, at.now_us, request);
 }
 
 /* What was learnt stays with the key, before another call leads it and before anyone is told. It may
