@@ -78,6 +78,7 @@ static bool encode(weir_connection *connection, weir_wire_slot *slot, int64_t un
     command->start = connection->accepted + (connection->out_end - connection->out_start);
     for (unsigned i = command->followers; i > 0; i--) { /* which go with it */
       weir_wire_command *follower = &slot->commands[slot->encoded++];
+      follower->serial = command->serial;
       follower->parser = command->parser;
       follower->demoted = false;
       follower->shared = 0;

@@ -89,7 +89,7 @@ typedef struct weir_wire_command {
   /* What the codec knows of the operation besides its result, in a form of its own; zero bytes
    * unless the caller keeps them. */
   unsigned char notes[WEIR_WIRE_NOTES_BYTES];
-  uint32_t serial; /* counts the commands of a connection; free for the codec to send */
+  uint32_t serial; /* counts them by connection, joined ones as one; free for the codec to send */
   uint8_t attempt; /* 0, then one more each time the codec asked for another */
   uint8_t replies; /* for codecs whose commands have several: how many were taken */
   /* Commands may be joined: the first is encoded for all of them, and each takes its own reply, save

@@ -245,6 +245,37 @@ static void a_further_one_is_used_once_the_first_has_answered(void **state) {
   close_all(wire);
 }
 
+static size_t encode_nothing(const weir_wire_command *command, int64_t unix_s, char *out) {
+  (void)command;
+  (void)unix_s;
+  *out = '.';
+  return 1;
+}
+
+/* By its serial an answer says what the first has answered, also that of one which others went with. */
+static void joined_commands_have_the_serial_of_their_first(void **state) {
+  enum { JOINED = 3, STALE = 77 };
+  static const weir_wire_codec codec = {.name = "nothing", .encode = encode_nothing};
+  static weir_wire_server one;
+  weir_connection *first = &one.connections[0];
+  weir_wire_command commands[JOINED + 1] = {
+      {.serial = STALE}, {.serial = STALE}, {.serial = STALE}, {.serial = STALE}};
+  weir_wire_slot slot = {
+      .commands = commands, .count = JOINED + 1, .dialects = ~0U, .deadline_us = INT64_MAX};
+  (void)state;
+  first->server = &one;
+  first->state = WEIR_CONNECTION_READY;
+  first->codec = &codec;
+  first->out_most = sizeof first->out;
+  first->serial = 5;
+  commands[0].followers = JOINED - 1;
+  weir_line_append(first, &slot);
+  assert_int_equal(weir_stream_fill(first, 0, 0), 2);
+  for (int i = 0; i < JOINED; i++)
+    assert_int_equal(commands[i].serial, 5);
+  assert_int_equal(commands[JOINED].serial, 6);
+}
+
 int main(void) {
   server = server_start_memcached(SERVER_IPV4, NULL);
   const struct CMUnitTest tests[] = {
@@ -256,6 +287,7 @@ int main(void) {
       cmocka_unit_test(the_further_ones_are_left_with_the_first),
       cmocka_unit_test(a_version_is_worth_nothing_after_the_first),
       cmocka_unit_test(a_version_outlives_a_further_one),
-      cmocka_unit_test(a_further_one_is_used_once_the_first_has_answered)};
+      cmocka_unit_test(a_further_one_is_used_once_the_first_has_answered),
+      cmocka_unit_test(joined_commands_have_the_serial_of_their_first)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
