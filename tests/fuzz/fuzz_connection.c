@@ -1,4 +1,4 @@
-/* Any course of events on a server's two connections: every slot ends, once, and what its commands'
+/* Any course of events on two of a server's connections: every slot ends, once, and what its commands'
  * outcomes say of being sent is true of the bytes that went out. The protocol is a small one of this
  * file's own; time, socket and callers are the input's. */
 #include <errno.h>
