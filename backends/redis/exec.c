@@ -171,6 +171,8 @@ static void run_round(const weir_redis_call *call, slot_partings *partings) {
   weir_redis_nodes *nodes = call->store->nodes;
   round_fleet fleet;
   fleet.count = 0;
+  fleet.wires[0] = NULL; /* gcc does not see that only `count` of these are read */
+  fleet.slots[0] = NULL;
   const weir_wire_round round = {.dialects = 1, .deadline_us = call->deadline_us};
   for (size_t i = 0; i < call->count; i++) {
     weir_operation *operation = &call->operations[i];

@@ -35,7 +35,7 @@ static weir_redis_map_answer read_map(const weir_redis_store *store, int64_t end
 /* Of a cluster, the nodes that own slots; until they are known, the URL's. */
 static bool redis_connect(void *handle, int64_t deadline_us, weir_message *message) {
   const weir_redis_store *store = handle;
-  weir_wire *wires[WEIR_REDIS_NODES_MOST];
+  weir_wire *wires[WEIR_REDIS_NODES_MOST] = {NULL};
   unsigned held[WEIR_REDIS_NODES_MOST];
   size_t count = 0;
   unsigned asked;
