@@ -57,6 +57,62 @@ static void not_sent(const weir_redis_call *call, weir_operation *operation) {
   weir_message_set(call->message, "no memory, or too many unanswered requests");
 }
 
+/* Marks of keys, by which most are told apart. */
+enum { MARK_BITS = 12 };
+typedef struct marked_keys {
+  uint64_t words[(1 << MARK_BITS) / 64];
+} marked_keys;
+
+static unsigned mark_of(const weir_operation *operation) {
+  const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+  uint64_t sum = operation->key_length, word;
+  size_t at = 0;
+  for (; at + sizeof word <= operation->key_length; at += sizeof word) {
+    memcpy(&word, operation->key + at, sizeof word);
+    sum = (sum ^ word) * odd;
+    sum ^= sum >> 32;
+  }
+  for (; at < operation->key_length; at++)
+    sum = (sum ^ (unsigned char)operation->key[at]) * odd;
+  return (unsigned)(sum * odd >> (64 - MARK_BITS));
+}
+
+static bool is_written_behind(const weir_redis_call *call, size_t read) {
+  const weir_operation *operation = &call->operations[read];
+  for (size_t i = read + 1; i < call->count; i++) {
+    const weir_operation *other = &call->operations[i];
+    if (other->kind != WEIR_GET && other->key_length == operation->key_length &&
+        memcmp(other->key, operation->key, operation->key_length) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* Which GETs may be one MGET. What this process has lately added to is a string, of which that says all
+ * that GET would. Nothing may be written to it behind the GET: one that is asked for again would see it. */
+static void find_joined(weir_redis_call *call) {
+  weir_redis_store *store = call->store;
+  marked_keys written;
+  bool any_written = false;
+  for (size_t i = call->count; i-- > 0;) {
+    const weir_operation *operation = &call->operations[i];
+    weir_redis_attempt *attempt = &call->attempts[i];
+    if (operation->kind == WEIR_GET) {
+      attempt->joins = !operation->raised && attempt->facts == 0 &&
+                       weir_redis_seen_knows(store->seen, operation);
+      if (!attempt->joins || !any_written) continue;
+      unsigned mark = mark_of(operation);
+      if ((written.words[mark / 64] >> mark % 64 & 1) != 0)
+        attempt->joins = !is_written_behind(call, i);
+    } else if (i > 0) {
+      unsigned mark = mark_of(operation);
+      if (!any_written) written = (marked_keys){0};
+      written.words[mark / 64] |= UINT64_C(1) << mark % 64;
+      any_written = true;
+    }
+  }
+}
+
 /* Lets go of the question what needs none. */
 static void begin(weir_redis_call *call) {
   weir_redis_store *store = call->store;
@@ -82,14 +138,7 @@ static void begin(weir_redis_call *call) {
     }
   }
 
-  /* What this process has lately added to is a string, of which MGET says all that GET would. */
-  if (gets < 2 || atomic_load_explicit(&store->unjoined, memory_order_relaxed)) return;
-  for (size_t i = 0; i < call->count; i++) {
-    const weir_operation *operation = &call->operations[i];
-    call->attempts[i].joins = operation->kind == WEIR_GET && !operation->raised &&
-                              call->attempts[i].facts == 0 &&
-                              weir_redis_seen_knows(store->seen, operation);
-  }
+  if (gets >= 2 && !atomic_load_explicit(&store->unjoined, memory_order_relaxed)) find_joined(call);
 }
 
 /* --- one round ---------------------------------------------------------------------------------

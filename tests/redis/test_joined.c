@@ -99,6 +99,22 @@ static void a_key_that_is_gone_is_asked_for_by_get(void **state) {
   end(with);
 }
 
+/* One that is asked for again by GET would see what is written behind it. */
+static void a_read_does_not_see_what_is_written_behind_it(void **state) {
+  (void)state;
+  world with = begin(NULL, NULL, false);
+  plain_do(with.plain, "DEL weir:{a}:1");
+  weir_operation operations[] = {get_of(keys[0]), get_of(keys[1]), get_of(keys[2]),
+                                 add_to(keys[0], 10), get_of(keys[0])};
+  weir_store_exec(with.store, operations, 5, deadline_in_ms(PATIENCE_MS), NULL);
+  assert_outcome(operations[0], WEIR_ABSENT);
+  assert_done(operations[1], 6);
+  assert_done(operations[2], 7);
+  assert_done(operations[4], 10);
+  assert_int_equal(plain_calls(with.plain, "mget"), 1); /* of the two that nothing is written to */
+  end(with);
+}
+
 static void another_type_and_another_text_are_refused(void **state) {
   static const struct {
     const char *command, *why;
@@ -306,6 +322,7 @@ int main(void) {
       cmocka_unit_test(reads_of_one_exec_are_one_mget),
       cmocka_unit_test(others_keys_are_read_by_get),
       cmocka_unit_test(a_key_that_is_gone_is_asked_for_by_get),
+      cmocka_unit_test(a_read_does_not_see_what_is_written_behind_it),
       cmocka_unit_test(another_type_and_another_text_are_refused),
       cmocka_unit_test(a_user_without_mget_sends_gets),
       cmocka_unit_test(a_proxy_passes_it),
