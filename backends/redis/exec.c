@@ -92,7 +92,7 @@ static bool is_written_behind(const weir_redis_call *call, size_t read) {
  * that GET would. Nothing may be written to it behind the GET: one that is asked for again would see it. */
 static void find_joined(weir_redis_call *call) {
   weir_redis_store *store = call->store;
-  marked_keys written;
+  marked_keys written = {0};
   bool any_written = false;
   for (size_t i = call->count; i-- > 0;) {
     const weir_operation *operation = &call->operations[i];
@@ -106,7 +106,6 @@ static void find_joined(weir_redis_call *call) {
         attempt->joins = !is_written_behind(call, i);
     } else if (i > 0) {
       unsigned mark = mark_of(operation);
-      if (!any_written) written = (marked_keys){0};
       written.words[mark / 64] |= UINT64_C(1) << mark % 64;
       any_written = true;
     }
