@@ -52,16 +52,15 @@ static weir_outcome refuse(weir_message *message, const char *why) {
   return WEIR_REFUSED;
 }
 
-/* At now_us. An entry that it writes gets `version`, which no entry had before. */
-static inline weir_outcome execute_one(weir_memory_table *table,
+/* At now_us, under the shard's lock. An entry that it writes gets a version which no entry had before:
+ * shards start apart and step alike. */
+static inline weir_outcome execute_one(const struct memory *memory, struct shard *shard,
                                        weir_memory_fingerprint fingerprint, int64_t now_us,
-                                       uint64_t version, weir_operation *operation,
-                                       weir_message *message) {
-  weir_memory_entry *entry = weir_memory_table_find(table, fingerprint, now_us);
+                                       weir_operation *operation, weir_message *message) {
+  weir_memory_entry *entry = weir_memory_table_find(&shard->table, fingerprint, now_us);
   int64_t value = operation->value;
   uint32_t stake = operation->stake;
   bool renews = true;
-
   /* Either it ends here, or what it writes is known. */
   switch (operation->kind) {
     case WEIR_ADD:
@@ -69,7 +68,6 @@ static inline weir_outcome execute_one(weir_memory_table *table,
       if (value > INT64_MAX - operation->delta)
         return refuse(message, "the value would pass 2^63 - 1");
       value += operation->delta;
-      operation->value = value;
       if (entry == NULL) break;
       /* The sum of many charges may pass a whole limit, where denied requests count: it is cut. */
       stake = stake < UINT32_MAX - entry->stake ? entry->stake + stake : UINT32_MAX;
@@ -80,7 +78,6 @@ static inline weir_outcome execute_one(weir_memory_table *table,
       if (entry->value < INT64_MIN + operation->delta)
         return refuse(message, "the value would pass -2^63");
       value = entry->value - operation->delta;
-      operation->value = value;
       stake = stake < entry->stake ? entry->stake - stake : 0;
       renews = false;
       break;
@@ -101,20 +98,20 @@ static inline weir_outcome execute_one(weir_memory_table *table,
       break;
     case WEIR_DROP:
       if (entry == NULL) return WEIR_ABSENT;
-      weir_memory_table_erase(table, entry);
+      weir_memory_table_erase(&shard->table, entry);
       return WEIR_DONE;
     case WEIR_RAISE:
       return refuse(message, "memory has no such operation");
   }
 
-  if (entry == NULL) entry = weir_memory_table_insert(table, fingerprint, now_us);
+  if (entry == NULL) entry = weir_memory_table_insert(&shard->table, fingerprint, now_us);
   if (entry == NULL) return refuse(message, "there is not enough memory for another key");
   /* The clock is far below 2^62, and a TTL is, too: no overflow. */
   if (renews) entry->expiry_us = now_us + operation->ttl_us;
-  entry->value = value;
+  entry->value = operation->value = value;
   entry->stake = stake;
-  entry->version = version;
-  operation->version_out = version;
+  shard->version += memory->shard_count;
+  entry->version = operation->version_out = shard->version;
   return WEIR_DONE;
 }
 
@@ -134,27 +131,10 @@ static struct shard *shard_of(const struct memory *memory, weir_memory_fingerpri
   return &memory->shards[fingerprint.high & (memory->shard_count - 1)];
 }
 
-/* Under the shard's lock. Shards start apart and step alike, so no version comes twice. */
-static void execute_in(const struct memory *memory, struct shard *shard, weir_operation *operation,
-                       weir_memory_fingerprint fingerprint, int64_t now_us, weir_message *message) {
-  shard->version += memory->shard_count;
-  operation->outcome =
-      execute_one(&shard->table, fingerprint, now_us, shard->version, operation, message);
-}
-
-static void execute_alone(const struct memory *memory, weir_operation *operation, int64_t now_us,
-                          weir_message *message) {
-  weir_memory_fingerprint fingerprint = take_fingerprint(memory, operation);
-  struct shard *shard = shard_of(memory, fingerprint);
-  weir_lock_take(&shard->lock);
-  execute_in(memory, shard, operation, fingerprint, now_us, message);
-  weir_lock_leave(&shard->lock);
-}
-
 /* At most PORTION operations, in their order. A lock is kept for those that follow each other in
  * one shard. */
-static void execute(const struct memory *memory, weir_operation *operations, size_t count,
-                    int64_t now_us, weir_message *message) {
+static void execute_several(const struct memory *memory, weir_operation *operations, size_t count,
+                            int64_t now_us, weir_message *message) {
   weir_memory_fingerprint fingerprints[PORTION];
   for (size_t i = 0; i < count; i++)
     fingerprints[i] = take_fingerprint(memory, &operations[i]);
@@ -167,7 +147,8 @@ static void execute(const struct memory *memory, weir_operation *operations, siz
     for (size_t i = from; i < end; i++)
       weir_memory_table_prefetch(&shard->table, fingerprints[i]);
     for (size_t i = from; i < end; i++)
-      execute_in(memory, shard, &operations[i], fingerprints[i], now_us, message);
+      operations[i].outcome =
+          execute_one(memory, shard, fingerprints[i], now_us, &operations[i], message);
     weir_lock_leave(&shard->lock);
   }
 }
@@ -175,23 +156,24 @@ static void execute(const struct memory *memory, weir_operation *operations, siz
 /* A TTL counts from the last reading of the clock, which is no earlier than the call. */
 static void memory_exec(void *handle, weir_operation *operations, size_t count, int64_t deadline_us,
                         weir_message *message) {
-  for (size_t from = 0; from < count; from += PORTION) {
-    int64_t now_us = weir_monotonic_us();
-    if (now_us < deadline_us) {
-      if (count == 1) {
-        execute_alone(handle, operations, now_us, message);
-        return;
-      }
-      execute(handle, operations + from, count - from < PORTION ? count - from : PORTION, now_us,
-              message);
-      continue;
-    }
-    weir_message_set(message, "the deadline passed before the operation began");
-    for (size_t i = from; i < count; i++) {
-      operations[i].outcome = WEIR_NOT_SENT;
-      operations[i].late = true;
-    }
+  const struct memory *memory = handle;
+  int64_t now_us = weir_monotonic_us();
+  if (count == 1 && now_us < deadline_us) {
+    weir_memory_fingerprint fingerprint = take_fingerprint(memory, operations);
+    struct shard *shard = shard_of(memory, fingerprint);
+    weir_lock_take(&shard->lock);
+    operations->outcome = execute_one(memory, shard, fingerprint, now_us, operations, message);
+    weir_lock_leave(&shard->lock);
     return;
+  }
+  size_t at = 0;
+  for (; at < count && now_us < deadline_us; at += PORTION, now_us = weir_monotonic_us())
+    execute_several(memory, operations + at, count - at < PORTION ? count - at : PORTION, now_us,
+                    message);
+  if (at < count) weir_message_set(message, "the deadline passed before the operation began");
+  for (; at < count; at++) {
+    operations[at].outcome = WEIR_NOT_SENT;
+    operations[at].late = true;
   }
 }
 

@@ -46,12 +46,11 @@ static weir_memory_entry *locate(const weir_memory_table *table,
 weir_memory_entry *weir_memory_table_find(weir_memory_table *table,
                                           weir_memory_fingerprint fingerprint, int64_t now_us) {
   weir_memory_entry *entry = locate(table, fingerprint);
-  if (!is_used(entry)) return NULL;
   if (entry->expiry_us > now_us) {
     entry->used = table->inserted;
     return entry;
   }
-  weir_memory_table_erase(table, entry);
+  if (is_used(entry)) weir_memory_table_erase(table, entry);
   return NULL;
 }
 
