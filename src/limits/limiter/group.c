@@ -157,15 +157,6 @@ static void leave_rest(weir_call *call) {
     weir_message_set(&call->failure, "the time for reading and charging was over");
 }
 
-static void execute(weir_call *call) {
-  const weir_call *head = call->head;
-  const weir_round *round = &call->round;
-  bool charges = round->sending > round->giving;
-  call->round_trips += send(call->limiter->store, round->planned, round->sending,
-                            charges ? head->charge_end_us : head->deadline_us, &call->failure);
-  leave_rest(call);
-}
-
 /* Room for what calls send together grows by doubling, so that lists of many lengths allocate a few
  * times at first. False: there is no memory. */
 static bool make_joint_room(weir_round *round, size_t count) {
@@ -206,7 +197,7 @@ static void copy(const weir_call *first, weir_operation *joint, bool out) {
 
 /* False: nothing was sent. Where exec waits for nothing, and for one call alone, leaving together
  * saves nothing; and there may be no memory for it. */
-static bool execute_jointly(weir_call *first) {
+static bool send_jointly(weir_call *first) {
   weir_message why = {""};
   bool charges = false;
   size_t senders = 0;
@@ -234,9 +225,14 @@ static bool execute_jointly(weir_call *first) {
 }
 
 void weir_call_send(weir_call *first) {
-  if (first->also != NULL && execute_jointly(first)) return;
-  for (weir_call *call = first; call != NULL; call = call->also)
-    execute(call);
+  if (first->also != NULL && send_jointly(first)) return;
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    const weir_round *round = &call->round;
+    bool charges = round->sending > round->giving;
+    call->round_trips += send(call->limiter->store, round->planned, round->sending,
+                              charges ? first->charge_end_us : first->deadline_us, &call->failure);
+    leave_rest(call);
+  }
 }
 
 void weir_call_execute(weir_call *first) {

@@ -23,26 +23,22 @@ void weir_request_begin(const weir_limiter *limiter, const weir_request *request
   };
 }
 
-/* In line, alone in a call. A call is only acquired where the request must see its key's entry. */
-static void answer_in_line(weir_limiter *limiter, weir_request_state *request, const weir_key *key,
-                           weir_moment at, weir_message *message) {
-  weir_call *call = NULL;
-  weir_call_join_at(&call, limiter, request, key, at);
-  if (call == NULL) {
-    if (request->status != WEIR_OK) weir_no_memory(message);
-    return;
-  }
-  weir_call_begin(call, request, 1, at);
-  weir_call_run(call);
-  if (request->status != WEIR_OK) weir_message_set(message, "%s", call->explanation.text);
-  weir_call_release(call);
-}
-
-/* A request that may fit, and that no denial which is shown answers. */
+/* A request that may fit, and that no denial which is shown answers: where it stands, or in line,
+ * alone in a call. A call is only acquired where the request must see its key's entry. */
 static weir_status answer(weir_limiter *limiter, weir_request_state *request, const weir_key *key,
                           weir_moment at, weir_message *message) {
-  if (!limiter->direct || !weir_direct_answer(limiter, request, key, &at, message))
-    answer_in_line(limiter, request, key, at, message);
+  if (!limiter->direct || !weir_direct_answer(limiter, request, key, &at, message)) {
+    weir_call *call = NULL;
+    weir_call_join_at(&call, limiter, request, key, at);
+    if (call != NULL) {
+      weir_call_begin(call, request, 1, at);
+      weir_call_run(call);
+      if (request->status != WEIR_OK) weir_message_set(message, "%s", call->explanation.text);
+      weir_call_release(call);
+    } else if (request->status != WEIR_OK) {
+      weir_no_memory(message);
+    }
+  }
   if (weir_limiter_has_answer(limiter, request, request->status))
     weir_limiter_fall_back(limiter, request, message);
   return request->status;
