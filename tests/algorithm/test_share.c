@@ -65,7 +65,7 @@ static weir_share share_of(bench *b, int process, const char *key) {
   weir_limiter *limiter = b->limiters[process];
   weir_memo_entry *entry = weir_limiter_lock(limiter, key, strlen(key));
   weir_share share = entry->memo->expected[0].share;
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   return share;
 }
 

@@ -107,7 +107,7 @@ static void keys_are_equal_as_read_if_their_bytes_are(void **state) {
     weir_key again;
     weir_key_read(secret, bytes, length, &keys[2 * length - 2]);
     weir_key_read(secret, bytes, length, &again);
-    assert_true(weir_key_equal(&keys[2 * length - 2], &again));
+    assert_memory_equal(&keys[2 * length - 2], &again, sizeof again);
     bytes[length - 1] = 1;
     weir_key_read(secret, bytes, length, &keys[2 * length - 1]);
   }

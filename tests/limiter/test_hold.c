@@ -104,7 +104,7 @@ static void up_to_is_denied_as_it_was_asked_for(void **state) {
 static weir_share share_of(const world *w, const char *key) {
   weir_memo_entry *entry = weir_limiter_lock(w->limiter, key, strlen(key));
   weir_share share = entry->memo->expected[0].share;
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   return share;
 }
 

@@ -33,21 +33,22 @@ static void deny(weir_table *table, int number, int64_t at_us, int64_t until_us,
   for (int i = 0; i < WORDS; i++)
     words[i] = stamp;
   weir_table_show_denial(table, entry, NULL);
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
 }
 
 static void allow(weir_table *table, int number) {
   weir_memo_entry *entry = lock_number(table, number);
   entry->memo->denied_cost = 0;
   weir_table_show_denial(table, entry, NULL);
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
 }
 
 static bool read_number(weir_table *table, int number, unsigned steps, int64_t now_us,
                         weir_denial *copy) {
   weir_key key;
   weir_key_read(secret, &number, sizeof number, &key);
-  return weir_table_read_denial(table, &key, steps, now_us, copy, NULL) == WEIR_DENIAL_MEMO;
+  return weir_denials_read(weir_table_denials(table), &key, steps, now_us, copy, NULL) ==
+         WEIR_DENIAL_MEMO;
 }
 
 static void reads_what_the_memo_says_while_it_denies(void **state) {
@@ -64,7 +65,7 @@ static void reads_what_the_memo_says_while_it_denies(void **state) {
   assert_false(read_number(table, 2, 0, 150, &copy));
   weir_memo_entry *entry = lock_number(table, 1);
   assert_memory_equal(copy.bytes, entry->memo, MEMO_BYTES);
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   weir_table_destroy(table);
 }
 
@@ -114,15 +115,15 @@ static void a_key_whose_denial_is_read_stays_in_a_full_table(void **state) {
   weir_denial copy;
   weir_table *table = weir_table_create(KEYS, MEMO_BYTES, 0, NULL, secret);
   for (int i = 0; i < 10 * KEYS; i++)
-    weir_shard_unlock(lock_number(table, i)->shard);
+    weir_lock_leave(&lock_number(table, i)->shard->lock);
   deny(table, -1, 100, 200, 7);
   for (int i = 0; i < 100 * KEYS; i++) {
     assert_true(read_number(table, -1, 0, 150, &copy));
-    weir_shard_unlock(lock_number(table, i)->shard);
+    weir_lock_leave(&lock_number(table, i)->shard->lock);
   }
   weir_memo_entry *entry = lock_number(table, -1);
   assert_int_equal(entry->memo->denied_cost, 3);
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   weir_table_destroy(table);
 }
 

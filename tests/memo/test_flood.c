@@ -59,7 +59,7 @@ static size_t flood(const unsigned char *hash_key, const unsigned *keys, unsigne
   if (hash_key != NULL) memcpy(secret, hash_key, sizeof secret);
   for (unsigned i = 0; i < count; i++) {
     const unsigned *key = keys != NULL ? &keys[i] : &i;
-    weir_shard_unlock(lock_key(table, key, sizeof *key)->shard);
+    weir_lock_leave(&lock_key(table, key, sizeof *key)->shard->lock);
   }
   size_t longest = longest_chain(table);
   weir_table_destroy(table);
@@ -103,7 +103,7 @@ static weir_table *fill(unsigned keys) {
   for (unsigned i = 0; i < keys; i++) {
     weir_memo_entry *entry = lock_key(table, &i, sizeof i);
     entry->memo->denied_cost = i + 1;
-    weir_shard_unlock(entry->shard);
+    weir_lock_leave(&entry->shard->lock);
   }
   return table;
 }
@@ -120,7 +120,7 @@ static size_t count_remembered(weir_table *table, unsigned keys) {
   for (unsigned i = 0; i < keys; i++) {
     weir_memo_entry *entry = lock_key(table, &i, sizeof i);
     remembered += entry->memo->denied_cost == i + 1;
-    weir_shard_unlock(entry->shard);
+    weir_lock_leave(&entry->shard->lock);
   }
   return remembered;
 }
@@ -152,7 +152,7 @@ static void without_memory_for_buckets_keys_are_remembered_all_the_same(void **s
   assert_int_equal(count_buckets(table), SHARDS_MOST * WEIR_OWN_BUCKETS);
   no_buckets = false;
   assert_int_equal(count_remembered(table, KEYS), KEYS);
-  weir_shard_unlock(lock_key(table, "new", 3)->shard);
+  weir_lock_leave(&lock_key(table, "new", 3)->shard->lock);
   assert_true(count_buckets(table) > (size_t)SHARDS_MOST * WEIR_OWN_BUCKETS);
   weir_table_destroy(table);
 }

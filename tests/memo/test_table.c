@@ -22,15 +22,15 @@ static void remembers_a_key_until_its_place_is_needed(void **state) {
   weir_table *table = weir_table_create(1, sizeof(weir_memo), 0, NULL, secret);
   weir_memo_entry *entry = lock_number(table, 1);
   entry->memo->denied_cost = 7;
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   entry = lock_number(table, 1);
   assert_int_equal(entry->memo->denied_cost, 7);
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   entry = lock_number(table, 2);
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   entry = lock_number(table, 1);
   assert_int_equal(entry->memo->denied_cost, 0);
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   weir_table_destroy(table);
 }
 
@@ -41,19 +41,19 @@ static void keeps_what_is_in_use_however_many_keys_come(void **state) {
   weir_memo_entry *busy = lock_number(table, -1);
   busy->busy = true;
   busy->memo->denied_cost = 3;
-  weir_shard_unlock(busy->shard);
+  weir_lock_leave(&busy->shard->lock);
   weir_memo_entry *wanted = lock_number(table, -2);
   weir_memo_entry_append(wanted, &waiting);
-  weir_shard_unlock(wanted->shard);
+  weir_lock_leave(&wanted->shard->lock);
   for (int i = 0; i < 10000; i++)
-    weir_shard_unlock(lock_number(table, i)->shard);
+    weir_lock_leave(&lock_number(table, i)->shard->lock);
   weir_memo_entry *found = lock_number(table, -1);
   assert_ptr_equal(found, busy);
   assert_int_equal(found->memo->denied_cost, 3);
-  weir_shard_unlock(found->shard);
+  weir_lock_leave(&found->shard->lock);
   found = lock_number(table, -2);
   assert_ptr_equal(found, wanted);
-  weir_shard_unlock(found->shard);
+  weir_lock_leave(&found->shard->lock);
   weir_table_destroy(table);
 }
 
@@ -65,9 +65,9 @@ static void gives_up_first_what_was_not_used_again(void **state) {
     weir_memo_entry *kept = lock_number(table, -1);
     if (round > 0) assert_int_equal(kept->memo->denied_cost, 9);
     kept->memo->denied_cost = 9;
-    weir_shard_unlock(kept->shard);
-    weir_shard_unlock(lock_number(table, -1)->shard);
-    weir_shard_unlock(lock_number(table, round)->shard);
+    weir_lock_leave(&kept->shard->lock);
+    weir_lock_leave(&lock_number(table, -1)->shard->lock);
+    weir_lock_leave(&lock_number(table, round)->shard->lock);
   }
   weir_table_destroy(table);
 }
@@ -91,7 +91,7 @@ static void groups_what_fits_under_the_cap_in_order_of_arrival(void **state) {
   assert_ptr_equal(entry->first_waiting, &requests[3]);
   assert_int_equal(length(weir_memo_entry_take_group(entry, 10)), 1);
   assert_null(entry->first_waiting);
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   weir_table_destroy(table);
 }
 
@@ -107,7 +107,7 @@ static void takes_one_even_above_the_cap_and_a_reset_alone(void **state) {
     assert_ptr_equal(weir_memo_entry_take_group(entry, 10), &requests[i]);
     assert_null(requests[i].next);
   }
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   weir_table_destroy(table);
 }
 
@@ -132,7 +132,7 @@ static void takes_alone_what_must_not_share_its_group(void **state) {
     assert_int_equal(length(weir_memo_entry_take_group(entry, 10)), 2);
     assert_null(entry->first_waiting);
   }
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   weir_table_destroy(table);
 }
 
@@ -150,7 +150,7 @@ static void lets_anyone_leave_the_line(void **state) {
     assert_int_equal(length(weir_memo_entry_take_group(entry, 10)), 3);
     assert_null(entry->first_waiting);
   }
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   weir_table_destroy(table);
 }
 

@@ -9,10 +9,8 @@
 #ifndef WEIR_KEY_KEY_H
 #define WEIR_KEY_KEY_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 enum {
   WEIR_ENCODED_MOST = 104,    /* longest encoded key, in bytes */
@@ -55,10 +53,6 @@ typedef struct weir_key {
 } weir_key;
 void weir_key_read(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const void *bytes,
                    size_t length, weir_key *key);
-
-static inline bool weir_key_equal(const weir_key *one, const weir_key *other) {
-  return memcmp(one, other, sizeof *one) == 0;
-}
 
 /* The weir_key_hash() of a key that was read. */
 void weir_key_fingerprint(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const weir_key *key,

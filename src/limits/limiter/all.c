@@ -276,7 +276,7 @@ static void plan_return(weir_member *member) {
         weir_memo_doubt(&limiter->stack, entry->memo, i, member->places[i], member->costs[i]);
     if (!entry->busy) entry->memo->denied_cost = 0; /* it may fit now */
     if (!entry->busy && !limiter->leases) weir_table_show_denial(limiter->table, entry, NULL);
-    weir_shard_unlock(entry->shard);
+    weir_lock_leave(&entry->shard->lock);
   }
   round->planned_count = 0;
   for (size_t i = 0; i < limiter->stack.count; i++) {
@@ -356,7 +356,7 @@ static bool charged_in_store(weir_member *member) {
       weir_limiter_lock(limiter, member->request->key, member->request->key_length);
   if (entry == NULL) return true;
   weir_leases_return(limiter, entry, &member->state);
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   return false;
 }
 

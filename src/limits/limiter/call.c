@@ -272,9 +272,9 @@ void weir_call_show_denial(const weir_limiter *limiter, weir_memo_entry *entry) 
 bool weir_call_answer_denied(const weir_limiter *limiter, const weir_key *key, weir_moment at,
                              weir_request_state *request) {
   weir_denial denial;
-  if (!weir_table_has_denial(limiter->table, key)) return false;
+  if (!weir_denials_has(limiter->denials, key)) return false;
   weir_decision *told = is_smallest(limiter, request) ? &request->decision : NULL;
-  switch (weir_table_read_denial(limiter->table, key, at.clock_steps, at.now_us, &denial, told)) {
+  switch (weir_denials_read(limiter->denials, key, at.clock_steps, at.now_us, &denial, told)) {
     case WEIR_DENIAL_TOLD:
       request->charge = 1;
       request->status = WEIR_OK;

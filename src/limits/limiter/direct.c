@@ -114,7 +114,7 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, cons
   struct weir_direct *direct = NULL;
   if (!entry->busy && entry->account == NULL) direct = take_direct(limiter);
   if (direct == NULL) {
-    weir_shard_unlock(shard);
+    weir_lock_leave(&shard->lock);
     return false;
   }
   weir_machine *machine = direct->machine;
@@ -135,7 +135,7 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, cons
   }
   unsigned pauses = machine->pauses;
   atomic_flag_clear_explicit(&direct->taken, memory_order_release);
-  weir_shard_unlock(shard);
+  weir_lock_leave(&shard->lock);
 
   if (!done) {
     weir_sleep_until(weir_call_pause_end_us(pauses));

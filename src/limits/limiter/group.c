@@ -29,7 +29,7 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
   weir_memo_entry *entry = leader->entry;
   group->entry = entry;
   group->encoded_length = weir_call_encode(leader, group->encoded);
-  weir_shard_lock(entry->shard);
+  weir_lock_take(&entry->shard->lock);
   unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   bool as_read = call->at.clock_steps == steps;
   if (entry->clock_steps != steps) weir_call_forget(limiter, entry);
@@ -49,7 +49,7 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
     call->group_count--;
     weir_call_pass_lead(call, entry);
   }
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
 }
 
 /* --- naming ------------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ static void finish(weir_call *call, weir_group *group) {
   weir_memo_entry *entry = group->entry;
   call->keys_lost += group->machine->frame.lost;
   group->decided++;
-  weir_shard_lock(entry->shard);
+  weir_lock_take(&entry->shard->lock);
   if (entry->account != NULL) weir_outage_settle(limiter, group);
   if (weir_call_hands_over(group->decided))
     weir_shard_learn(entry->shard, group->machine->lessons, limiter->stack.count,
@@ -405,7 +405,7 @@ static void finish(weir_call *call, weir_group *group) {
     }
   }
   weir_call_pass_lead(call, entry);
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   for (weir_request_state *request = group->requests, *next; request != NULL; request = next) {
     next = request->next;
     if (request->places != NULL && request->decision.source == WEIR_SOURCE_STORE)

@@ -88,7 +88,7 @@ void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_request_sta
   } else if (!answered) {
     weir_call_queue(limiter, entry, request);
   }
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
 }
 
 /* An account counts the requests that it answers: those are left to the call that joins. */
@@ -101,7 +101,7 @@ bool weir_call_know(weir_limiter *limiter, weir_request_state *request, weir_mom
   if (entry == NULL) return false;
   bool answered = weir_call_answer(limiter, entry, request, at);
   if (answered && limiter->leases) weir_leases_count(limiter, entry, request, at);
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   return answered;
 }
 
@@ -129,7 +129,7 @@ bool weir_call_recall(weir_limiter *limiter, weir_request_state *request, weir_m
                                    request->charge, &room, &figures))
       *must_look = true;
   }
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   return denied;
 }
 
@@ -159,11 +159,11 @@ static void withdraw_all(weir_call *call) {
     weir_request_state *request = &call->requests[i];
     if (atomic_load_explicit(&request->standing, memory_order_acquire) >= WEIR_STANDING_TAKEN)
       continue;
-    weir_shard_lock(request->shard);
+    weir_lock_take(&request->shard->lock);
     weir_standing standing = atomic_load_explicit(&request->standing, memory_order_acquire);
     if (standing < WEIR_STANDING_TAKEN) weir_memo_entry_withdraw(request->entry, request);
     if (standing == WEIR_STANDING_LEADS) weir_call_pass_lead(call, request->entry);
-    weir_shard_unlock(request->shard);
+    weir_lock_leave(&request->shard->lock);
     if (standing >= WEIR_STANDING_TAKEN) continue;
     request->end_us = call->head->charge_end_us;
     fail(request, WEIR_TIMEOUT);

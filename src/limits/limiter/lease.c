@@ -156,7 +156,7 @@ bool weir_leases_cover(weir_limiter *limiter, const weir_request_state *request,
   if (covered)
     weir_counts_add_lease(limiter->counts, cost > 0 ? WEIR_LEASE_USED : WEIR_LEASE_CHARGED,
                           cost > 0 ? cost : -cost);
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   return covered;
 }
 
@@ -470,7 +470,7 @@ void weir_leases_plan_others(weir_call *call, const weir_request_state *leader,
       entry->busy = true;
       plan_returns(call, entry, true);
     }
-    weir_shard_unlock(shard);
+    weir_lock_leave(&shard->lock);
   }
 }
 
@@ -495,13 +495,13 @@ void weir_leases_plan(weir_call *call) {
     if (atomic_load_explicit(&request->standing, memory_order_acquire) != WEIR_STANDING_LEADS)
       continue;
     leader = request;
-    weir_shard_lock(request->shard);
+    weir_lock_take(&request->shard->lock);
     if (has_no_use(limiter, request) && !limiter->lease.drains)
       weir_stock_end(request->entry->leased->stock, &limiter->lease);
     if (!weir_leases_are_void(limiter, request->entry) &&
         weir_stock_owes(request->entry->leased->stock, &limiter->lease, call->at.now_us))
       plan_returns(call, request->entry, false);
-    weir_shard_unlock(request->shard);
+    weir_lock_leave(&request->shard->lock);
   }
   if (leader == NULL) return;
   if (weir_leased_is_due(&limiter->leased, call->at.now_us))
@@ -541,7 +541,7 @@ void weir_leases_absorb(weir_call *call) {
     weir_memo_entry *entry = back->entry;
     bool last = i + 1 == call->return_count || call->returns[i + 1].entry != entry;
     weir_shard *shard = entry->shard;
-    weir_shard_lock(shard);
+    weir_lock_take(&shard->lock);
     absorb_return(call, back, operations);
     operations += back->operation_count;
     bool of_other = back->of_other ||
@@ -550,7 +550,7 @@ void weir_leases_absorb(weir_call *call) {
       weir_call_pass_lead(call, entry);
       weir_leased_let_go(&limiter->leased, entry->leased);
     }
-    weir_shard_unlock(shard);
+    weir_lock_leave(&shard->lock);
   }
   call->return_count = call->returning = 0;
 }

@@ -118,6 +118,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   if (made->memo_keys == 0) made->memo_keys = keys_worth_remembering(made);
   made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack), made->stack.count,
                                   made->leases ? &made->leased : NULL, made->store->secret);
+  if (made->table != NULL) made->denials = weir_table_denials(made->table);
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();
   if (pthread_mutex_init(&made->reserved_mutex, NULL) == 0 && made->table != NULL &&

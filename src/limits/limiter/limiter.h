@@ -71,7 +71,8 @@ struct weir_limiter {
   int64_t capacity_least;         /* ... and of all rules: what costs more never fits */
   weir_prefix prefixes[WEIR_RULES_MOST];
   weir_table *table;
-  bool direct; /* one request needs no line: direct.c, whose are ... */
+  const weir_denials_place *denials; /* the table's */
+  bool direct;                       /* one request needs no line: direct.c, whose are ... */
   struct weir_direct *_Atomic directs[WEIR_DIRECT_MOST]; /* ... these; NULL: not needed so far */
   bool leases; /* the rules have a lease, and it is used: then the next two mean something */
   weir_lease lease;

@@ -132,7 +132,7 @@ static weir_memo_entry *lock_account(weir_limiter *limiter, weir_limiter *local,
       if (was_away(request)) entry->account->hold_until_us = 0;
       return entry;
     }
-    weir_shard_unlock(entry->shard);
+    weir_lock_leave(&entry->shard->lock);
     if (read) return NULL;
     weir_table_read_pools(limiter->table, pools);
   }
@@ -169,7 +169,7 @@ static bool answer_by_account(weir_limiter *limiter, const weir_request_state *r
         weir_continue_admit(&inside, account, request, entry->fingerprint[0],
                             owes ? WEIR_CONTINUE_OWES : WEIR_CONTINUE_UNSURE, decision, &owed);
   weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_OWED, owed);
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   return answered;
 }
 
@@ -282,7 +282,7 @@ weir_status weir_outage_give_back(weir_limiter *limiter, const weir_request_stat
     weir_continue_refund(&inside, entry->account, request, owed, rest, paid_us, &unpaid);
     weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, unpaid);
   }
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   for (size_t i = 0; i < limiter->stack.count; i++) /* a place is paid for until its period ends */
     if (weir_rule_is_held(&limiter->stack.rules[i])) rest[i] = 0;
   if (known) return WEIR_OK;
@@ -309,6 +309,6 @@ bool weir_outage_charge(weir_limiter *limiter, const weir_request_state *request
   bool charged = weir_continue_overrun(&inside, account, request, costs, entry->fingerprint[0],
                                        weir_limiter_now(limiter), &owed);
   weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_OWED, owed);
-  weir_shard_unlock(entry->shard);
+  weir_lock_leave(&entry->shard->lock);
   return charged;
 }

@@ -45,7 +45,7 @@ static size_t refill_some(weir_limiter *limiter, weir_call *call, weir_status *w
   while (call->ask_count < KEYS_AT_ONCE &&
          (entry = weir_leased_take_due(&limiter->leased)) != NULL) {
     join(call, entry, texts[call->ask_count]);
-    weir_shard_unlock(entry->shard);
+    weir_lock_leave(&entry->shard->lock);
     looked++;
   }
   if (call->ask_count > 0) weir_call_run(call);

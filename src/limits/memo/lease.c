@@ -659,7 +659,7 @@ weir_memo_entry *weir_leased_take_due(weir_leased_line *line) {
   pthread_mutex_lock(&line->lock);
   for (size_t looks = line->due.count; looks > 0 && found == NULL; looks--) {
     weir_leased *leased = line->due.first;
-    bool locked = weir_shard_try_lock(leased->entry->shard);
+    bool locked = weir_lock_try(&leased->entry->shard->lock);
     take_out(line, leased);
     if (locked) {
       leased->due = false;
@@ -703,14 +703,14 @@ static weir_memo_entry *find_in(weir_leased_line *line, const weir_leased_list *
   for (; looks > 0 && found == NULL; looks--) {
     weir_leased *leased = list->first;
     weir_memo_entry *entry = leased->entry;
-    bool locked = weir_shard_try_lock(entry->shard);
+    bool locked = weir_lock_try(&entry->shard->lock);
     take_out(line, leased);
     if (locked && !entry->busy) {
       if (end) weir_stock_end(leased->stock, line->lease);
       if (weir_stock_owes(leased->stock, line->lease, now_us)) found = entry;
     }
     if (!locked || leased->due || weir_leased_has_some(leased)) append(line, leased);
-    if (locked && found == NULL) weir_shard_unlock(entry->shard);
+    if (locked && found == NULL) weir_lock_leave(&entry->shard->lock);
   }
   return found;
 }

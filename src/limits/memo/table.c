@@ -47,7 +47,7 @@ static void free_buckets(weir_shard *shard) {
 /* In a child of the process that made it, a shard that a thread of the parent held at the fork is
  * never unlocked, and may be half changed: it stays. */
 static void destroy_shard(weir_shard *shard) {
-  if (shard == NULL || !weir_shard_try_lock(shard)) return;
+  if (shard == NULL || !weir_lock_try(&shard->lock)) return;
   for (weir_memo_entry *entry = shard->hand; shard->count > 0; shard->count--) {
     weir_memo_entry *next = entry->ring;
     free(entry->account);
@@ -175,15 +175,15 @@ static weir_memo_entry *add_entry(weir_table *table, weir_shard *shard, const we
 weir_memo_entry *weir_table_lock(weir_table *table, const weir_key *key) {
   weir_shard *shard = shard_of(table, key);
   if (shard == NULL) return NULL;
-  weir_shard_lock(shard);
+  weir_lock_take(&shard->lock);
   weir_memo_entry *entry = *bucket_of(shard, key);
-  while (entry != NULL && !weir_key_equal(&entry->key, key))
+  while (entry != NULL && memcmp(&entry->key, key, sizeof *key) != 0)
     entry = entry->chain;
   if (entry == NULL)
     entry = add_entry(table, shard, key);
   else if (!entry->used)
     entry->used = true;
-  if (entry == NULL) weir_shard_unlock(shard);
+  if (entry == NULL) weir_lock_leave(&shard->lock);
   return entry;
 }
 
@@ -193,14 +193,8 @@ void weir_table_show_denial(weir_table *table, weir_memo_entry *entry, const wei
                      table->shard_keys * table->shard_count / DENIALS_DIVISOR);
 }
 
-bool weir_table_has_denial(const weir_table *table, const weir_key *key) {
-  return weir_denials_has(&table->denials, key);
-}
-
-weir_denial_answer weir_table_read_denial(const weir_table *table, const weir_key *key,
-                                          unsigned clock_steps, int64_t now_us, weir_denial *copy,
-                                          weir_decision *told) {
-  return weir_denials_read(&table->denials, key, clock_steps, now_us, copy, told);
+const weir_denials_place *weir_table_denials(const weir_table *table) {
+  return &table->denials;
 }
 
 /* Sums are halved in a while, so that what was long ago counts less; they are signed, and halved
@@ -226,14 +220,14 @@ void weir_table_read_pools(weir_table *table, weir_pool pools[WEIR_RULES_MOST]) 
   for (size_t n = 0; n < table->shard_count; n++) {
     weir_shard *shard = atomic_load_explicit(&table->shards[n], memory_order_acquire);
     if (shard == NULL) continue;
-    weir_shard_lock(shard);
+    weir_lock_take(&shard->lock);
     for (size_t i = 0; i < table->rules; i++) {
       pools[i].mine += shard->pools[i].mine;
       pools[i].all += shard->pools[i].all;
       pools[i].cost += shard->pools[i].cost;
       pools[i].charges += shard->pools[i].charges;
     }
-    weir_shard_unlock(shard);
+    weir_lock_leave(&shard->lock);
   }
 }
 
@@ -243,11 +237,11 @@ int64_t weir_table_unpaid(weir_table *table, uint64_t decided[2]) {
   for (size_t n = 0; n < table->shard_count; n++) {
     weir_shard *shard = atomic_load_explicit(&table->shards[n], memory_order_acquire);
     if (shard == NULL) continue;
-    weir_shard_lock(shard);
+    weir_lock_take(&shard->lock);
     unpaid += shard->unpaid;
     decided[0] += shard->decided[0];
     decided[1] += shard->decided[1];
-    weir_shard_unlock(shard);
+    weir_lock_leave(&shard->lock);
   }
   return unpaid;
 }

@@ -62,18 +62,6 @@ struct weir_shard {
   weir_pool pools[]; /* by rule */
 };
 
-static inline void weir_shard_lock(weir_shard *shard) {
-  weir_lock_take(&shard->lock);
-}
-
-static inline bool weir_shard_try_lock(weir_shard *shard) {
-  return weir_lock_try(&shard->lock);
-}
-
-static inline void weir_shard_unlock(weir_shard *shard) {
-  weir_lock_leave(&shard->lock);
-}
-
 /* NULL when there is no memory. `keys` is the bound, 1 or more; of `rules` shares are pooled. `line` is
  * where entries stand that hold leases; NULL: the rules have none. `secret` is that of the keys, and
  * stays where it is. */
@@ -89,20 +77,13 @@ void weir_table_destroy(weir_table *table);
  * memory. */
 weir_memo_entry *weir_table_lock(weir_table *table, const weir_key *key);
 
-/* Has weir_table_read_denial() find what the memo denies, or find nothing where it denies nothing:
+/* Has weir_denials_read() find what the memo denies, or find nothing where it denies nothing:
  * to be called whenever a memo may have changed, before its shard is unlocked. `told`: as
  * weir_denials_write() has it. */
 void weir_table_show_denial(weir_table *table, weir_memo_entry *entry, const weir_decision *told);
 
-/* Whether there may be a denial to read. */
-bool weir_table_has_denial(const weir_table *table, const weir_key *key);
-
-/* Copies the memo of a key of which something is denied at now_us, where the clock has made so many
- * steps, or with `told` what was told. NONE: nothing is, or only the entry itself can tell. Locks
- * nothing, and writes nothing that another thread reads. */
-weir_denial_answer weir_table_read_denial(const weir_table *table, const weir_key *key,
-                                          unsigned clock_steps, int64_t now_us, weir_denial *copy,
-                                          weir_decision *told);
+/* Where denials can be read without a lock; they stay as long as the table. */
+const weir_denials_place *weir_table_denials(const weir_table *table);
 
 /* Takes over what groups have taught of each rule. The shard is locked. */
 void weir_shard_learn(weir_shard *shard, weir_lesson *lessons, size_t rules, int64_t now_us);
