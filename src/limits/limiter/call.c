@@ -245,13 +245,6 @@ void weir_call_finish(const weir_call *call, weir_request_state *request) {
 /* --- denials -----------------------------------------------------------------------------------
  */
 
-/* Most are of cost 1 under one rule. What such a request is told then changes with time alone: nothing
- * fits until retry_after is over. */
-static bool is_smallest(const weir_limiter *limiter, const weir_request_state *request) {
-  return limiter->stack.count == 1 && request->kind == WEIR_TAKE && request->cost == 1 &&
-         request->costs == NULL && !request->waits && !request->up_to;
-}
-
 __attribute__((cold)) static void show_and_tell(const weir_limiter *limiter,
                                                 weir_memo_entry *entry) {
   weir_request_state one = {.kind = WEIR_TAKE, .cost = 1};
@@ -268,12 +261,15 @@ void weir_call_show_denial(const weir_limiter *limiter, weir_memo_entry *entry) 
     weir_table_show_denial(limiter->table, entry, NULL);
 }
 
-/* With leases none is shown. */
+/* Most are of cost 1 under one rule. What such a request is told then changes with time alone: nothing
+ * fits until retry_after is over. With leases none is shown. */
 bool weir_call_answer_denied(const weir_limiter *limiter, const weir_key *key, weir_moment at,
                              weir_request_state *request) {
   weir_denial denial;
   if (!weir_denials_has(limiter->denials, key)) return false;
-  weir_decision *told = is_smallest(limiter, request) ? &request->decision : NULL;
+  bool smallest = limiter->stack.count == 1 && request->kind == WEIR_TAKE && request->cost == 1 &&
+                  request->costs == NULL && !request->waits && !request->up_to;
+  weir_decision *told = smallest ? &request->decision : NULL;
   switch (weir_denials_read(limiter->denials, key, at.clock_steps, at.now_us, &denial, told)) {
     case WEIR_DENIAL_TOLD:
       request->charge = 1;

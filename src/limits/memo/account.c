@@ -88,34 +88,14 @@ int64_t weir_account_payable_until(const weir_account *account, const weir_rule 
   return (ends_at_once(rule) ? part->begin_us : part->owed_us) + span_us(rule);
 }
 
-/* The half that was admitted first is of a period that is over, though the other is not: a sliding
- * window has forgotten it, and a bucket has drained as much. */
-static int64_t drop_old(const weir_rule *rule, weir_account_part *part, int64_t now_us) {
-  int64_t dropped = part->old;
-  if (now_us < part->old_us + span_us(rule)) return 0;
-  part->owed -= dropped;
-  part->old = 0;
-  return dropped;
-}
-
 /* The older half goes first: what is left is then paid too long rather than not long enough. */
 static void take_off_owed(weir_account_part *part, int64_t cost) {
   part->owed -= cost;
   part->old -= cost < part->old ? cost : part->old;
 }
 
-static void add_owed(const weir_rule *rule, weir_account_part *part, int64_t cost, int64_t at_us) {
-  if (part->owed == 0) {
-    part->young_us = at_us;
-  } else if (!ends_at_once(rule) && at_us >= part->young_us + span_us(rule)) {
-    part->old = part->owed;
-    part->old_us = part->owed_us;
-    part->young_us = at_us;
-  }
-  part->owed += cost;
-  part->owed_us = at_us;
-}
-
+/* The half that was admitted first may be of a period that is over, though the other is not: a sliding
+ * window has forgotten it, and a bucket has drained as much. */
 int64_t weir_account_roll(weir_account *account, const weir_stack *stack, int64_t now_us) {
   int64_t dropped = 0;
   for (size_t i = 0; i < stack->count; i++) {
@@ -124,10 +104,10 @@ int64_t weir_account_roll(weir_account *account, const weir_stack *stack, int64_
     int64_t span = span_us(rule);
     int64_t until_us = weir_account_payable_until(account, rule, i);
     if (now_us >= part->begin_us + span) begin_period(part, now_us - now_us % span);
-    dropped += drop_old(rule, part, now_us);
-    if (now_us < until_us) continue;
-    dropped += part->owed;
-    part->owed = part->old = 0;
+    int64_t over = now_us >= part->old_us + span ? part->old : 0;
+    if (now_us >= until_us) over = part->owed;
+    take_off_owed(part, over);
+    dropped += over;
   }
   return dropped;
 }
@@ -192,7 +172,15 @@ int64_t weir_account_admit(weir_account *account, const weir_rule *rule, size_t 
   part->open = part->opened = part->begun = true;
   part->charged += weight;
   if (!owed || weir_rule_takes_one(rule)) return 0; /* a log has no entry for what is paid later */
-  add_owed(rule, part, cost, at_us);
+  if (part->owed == 0) {
+    part->young_us = at_us;
+  } else if (!ends_at_once(rule) && at_us >= part->young_us + span_us(rule)) {
+    part->old = part->owed;
+    part->old_us = part->owed_us;
+    part->young_us = at_us;
+  }
+  part->owed += cost;
+  part->owed_us = at_us;
   return cost;
 }
 
