@@ -29,7 +29,7 @@ static inline weir_operation run(weir_store *store, const char *key, weir_operat
   operation.key = key;
   operation.key_length = (uint16_t)strlen(key);
   operation.home_length = operation.key_length;
-  weir_store_exec(store, &operation, 1, deadline_in_ms(1000), &message);
+  weir_store_exec(store, &operation, 1, deadline_in_ms(60000), &message);
   return operation;
 }
 
