@@ -352,10 +352,15 @@ weir_turn weir_machine_give_up(weir_machine *machine, weir_request_state *reques
                                weir_operation *operations);
 
 /* What fits under rule i by the memo alone, for a request with these wishes, and what a cost would be
- * told. False: too little is known. */
+ * told, unless `figures` is NULL. False: too little is known. */
 bool weir_memo_recall(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
                       size_t i, int64_t now_us, const weir_request_state *request, int64_t cost,
                       int64_t *room, weir_decision *figures);
+
+/* What rule i tells an admitted request by the memo alone. False: too little is known. */
+bool weir_memo_tell(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
+                    size_t i, int64_t now_us, const weir_request_state *request,
+                    weir_decision *figures);
 
 /* Of what was charged to this place of rule i `cost` goes back without a machine: it is expected no
  * more, and what else is there has to be read again. Buckets and logs are not concerned. */

@@ -449,22 +449,41 @@ bool weir_settle_locally(const weir_stack *stack, const weir_settings *settings,
   return true;
 }
 
+/* The same of one rule that admits: it speaks for itself. */
+static void settle_alone(const weir_rule *rule, const weir_decision *figures, int64_t now_us,
+                         weir_request_state *request) {
+  request->decision = (weir_decision){.allowed = true,
+                                      .source = WEIR_SOURCE_LOCAL,
+                                      .limit = rule->capacity,
+                                      .remaining = figures->remaining,
+                                      .reset_after_us = figures->reset_after_us,
+                                      .cost = request->held + request->charge,
+                                      .at_us = now_us};
+  request->status = WEIR_OK;
+  request->settled = true;
+}
+
 /* What others have of the limit is in the memo, as far as this process knows; what it holds itself
  * counts there as charged, and is room. */
 bool weir_settle_leased(const weir_stack *stack, const weir_settings *settings,
                         const weir_memo *memo, int64_t now_us, int64_t room, bool must,
                         weir_request_state *request) {
   weir_decision figures[WEIR_RULES_MOST];
-  unsigned denying;
-  bool known = recall(stack, settings, memo, now_us, request, figures, &denying);
+  bool known = true;
+  size_t i = 0;
+  do { /* a stack has a rule */
+    figures[i] = (weir_decision){.cost = request->charge};
+    known = known && weir_memo_tell(stack, settings, memo, i, now_us, request, &figures[i]);
+    figures[i].remaining += room;
+  } while (++i < stack->count);
   if (!known && !must) return false;
+  for (i = 0; i < stack->count && !known; i++)
+    figures[i] = (weir_decision){.cost = request->charge, .remaining = WEIR_NOT_KNOWN};
   request->decision.delay_us = 0;
-  for (size_t i = 0; i < stack->count; i++) {
-    if (!known) figures[i] = (weir_decision){.cost = request->charge};
-    figures[i].remaining = known ? figures[i].remaining + room : WEIR_NOT_KNOWN;
-    figures[i].retry_after_us = 0;
-  }
-  settle_by_memo(stack, figures, now_us, 0, request);
+  if (stack->count == 1)
+    settle_alone(&stack->rules[0], &figures[0], now_us, request);
+  else
+    settle_by_memo(stack, figures, now_us, 0, request);
   if (!known) request->decision.reset_after_us = WEIR_NOT_KNOWN;
   return known;
 }

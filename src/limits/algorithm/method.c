@@ -7,21 +7,23 @@
 #include "algorithm/method.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "algorithm/window.h"
 
+/* Of what a method knows besides, at the most. */
+enum { STATE_WORDS = 12 };
+
 const weir_method *weir_method_of(const weir_rule *rule, unsigned traits) {
-  const weir_method *bucket = traits & WEIR_TRAIT_SWAP ? &weir_swap_method : &weir_raise_method;
-  const weir_method *const methods[] = {
-      [WEIR_FIXED_WINDOW] = &weir_window_method,
-      [WEIR_SLIDING_WINDOW] = &weir_window_method,
-      [WEIR_SLIDING_LOG] = &weir_log_method,
-      [WEIR_QUOTA] = &weir_quota_method,
-      [WEIR_TOKEN_BUCKET] = bucket,
-      [WEIR_LEAKY_BUCKET] = bucket,
+  static const weir_method *const methods[] = {
+      [WEIR_FIXED_WINDOW] = &weir_window_method, [WEIR_SLIDING_WINDOW] = &weir_window_method,
+      [WEIR_SLIDING_LOG] = &weir_log_method,     [WEIR_QUOTA] = &weir_quota_method,
+      [WEIR_TOKEN_BUCKET] = &weir_raise_method,  [WEIR_LEAKY_BUCKET] = &weir_raise_method,
       [WEIR_IN_FLIGHT] = &weir_in_flight_method,
   };
-  return methods[rule->kind];
+  const weir_method *method = methods[rule->kind];
+  bool swaps = method == &weir_raise_method && traits & WEIR_TRAIT_SWAP;
+  return swaps ? &weir_swap_method : method;
 }
 
 int64_t weir_method_ttl_us(const weir_rule *rule, const weir_settings *settings) {
@@ -52,36 +54,68 @@ const void *weir_memo_own(const weir_stack *stack, const weir_memo *memo, size_t
   return (const char *)memo + memory_offset(stack, i);
 }
 
-/* A rule in no machine. Its memory is only read. */
-static weir_rule_state remembered(const weir_stack *stack, weir_frame *frame, const weir_memo *memo,
-                                  size_t i) {
-  return (weir_rule_state){
-      .frame = frame,
-      .rule = &stack->rules[i],
-      .method = weir_method_of(&stack->rules[i], frame->settings->traits),
-      .memory = (void *)(uintptr_t)weir_memo_own(stack, memo, i),
-      .expected = (weir_expected *)(uintptr_t)&memo->expected[i],
-  };
+/* A rule in no machine. Its memory is only read. Every request that a lease admits comes by here: member by
+ * member this takes a third of the time that it takes to set all of it to 0 first. */
+static inline void remember(const weir_stack *stack, weir_frame *frame, const weir_memo *memo,
+                            size_t i, weir_rule_state *r) {
+  r->frame = frame;
+  r->rule = &stack->rules[i];
+  r->method = weir_method_of(r->rule, frame->settings->traits);
+  r->memory = (void *)(uintptr_t)weir_memo_own(stack, memo, i);
+  r->state = NULL;
+  r->expected = (weir_expected *)(uintptr_t)&memo->expected[i];
+  r->lesson = NULL;
+  r->keeper = r;
+  r->index = (uint32_t)i;
+  r->ttl_us = 0;
+  r->step = 0;
+  r->charged = r->conflict = r->went_back = false;
+  r->wanted = r->charge = r->unused = r->place = 0;
+  r->room = r->reset_after_us = 0;
+}
+
+/* What a rule in no machine stands in. */
+typedef struct recalled {
+  weir_frame frame;
+  weir_rule_state r;
+  int64_t state[STATE_WORDS];
+} recalled;
+
+/* False: too little is known. */
+static inline bool recall(const weir_stack *stack, const weir_settings *settings,
+                          const weir_memo *memo, size_t i, int64_t now_us, recalled *to) {
+  to->frame = (weir_frame){.settings = settings, .now_us = now_us};
+  remember(stack, &to->frame, memo, i, &to->r);
+  to->r.state = to->state;
+  assert(to->r.method->state_bytes <= sizeof to->state);
+  memset(to->state, 0, to->r.method->state_bytes);
+  return to->r.method->recall(&to->r);
 }
 
 bool weir_memo_recall(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
                       size_t i, int64_t now_us, const weir_request_state *request, int64_t cost,
                       int64_t *room, weir_decision *figures) {
-  weir_frame frame = {.settings = settings, .now_us = now_us};
-  int64_t state[32] = {0};
-  weir_rule_state r = remembered(stack, &frame, memo, i);
-  assert(r.method->state_bytes <= sizeof state);
-  r.state = state;
-  if (!r.method->recall(&r)) return false;
-  *room = r.method->room(&r, request);
-  r.method->figures(&r, request, cost, *room < cost, figures);
+  recalled to;
+  if (!recall(stack, settings, memo, i, now_us, &to)) return false;
+  *room = to.r.method->room(&to.r, request);
+  if (figures != NULL) to.r.method->figures(&to.r, request, cost, *room < cost, figures);
+  return true;
+}
+
+bool weir_memo_tell(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
+                    size_t i, int64_t now_us, const weir_request_state *request,
+                    weir_decision *figures) {
+  recalled to;
+  if (!recall(stack, settings, memo, i, now_us, &to)) return false;
+  to.r.method->figures(&to.r, request, request->charge, false, figures);
   return true;
 }
 
 void weir_memo_known(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
                      size_t i, int64_t now_us, weir_known *known) {
   weir_frame frame = {.settings = settings, .now_us = now_us};
-  weir_rule_state r = remembered(stack, &frame, memo, i);
+  weir_rule_state r;
+  remember(stack, &frame, memo, i, &r);
   known->count = 0;
   known->of_log = false;
   r.method->known(&r, known);

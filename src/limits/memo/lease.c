@@ -170,9 +170,7 @@ static void earn(weir_stock *stock, const weir_lease *lease, int64_t admitted) {
 static bool room_of(const weir_lease *lease, const weir_memo *memo, size_t i, int64_t now_us,
                     int64_t *room) {
   const weir_request_state plain = {.kind = WEIR_TAKE, .cost = 1};
-  weir_decision figures;
-  return weir_memo_recall(lease->stack, lease->settings, memo, i, now_us, &plain, 1, room,
-                          &figures);
+  return weir_memo_recall(lease->stack, lease->settings, memo, i, now_us, &plain, 1, room, NULL);
 }
 
 /* Where nothing was ahead of the charge in any bucket, what had been lost has drained without being
@@ -226,17 +224,18 @@ void weir_stock_places(weir_stock *stock, const weir_lease *lease, int64_t now_u
 
 bool weir_stock_use(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
                     int64_t *at_us) {
-  if (weir_stock_room(stock, now_us) < cost) return false;
+  weir_lot *lot = first_usable(stock, now_us);
+  if (lot == NULL || (lot->left < cost && weir_stock_room(stock, now_us) < cost)) return false;
   *at_us = now_us;
-  while (cost > 0) {
-    weir_lot *lot = first_usable(stock, now_us);
+  earn(stock, lease, cost);
+  for (;;) {
     int64_t taken = lot->left < cost ? lot->left : cost;
     if (lease->drains && lot->stamp_us < *at_us) *at_us = lot->stamp_us;
     lot->left -= taken;
     cost -= taken;
-    earn(stock, lease, taken);
+    if (cost == 0) return true;
+    lot = first_usable(stock, now_us);
   }
-  return true;
 }
 
 /* Whether a charge with this stamp stands where the lot was charged, under every rule. */
