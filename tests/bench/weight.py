@@ -6,7 +6,8 @@
 PROGRAM is weight_take of the build for users, WEIR its program, COMPILER its name and version: the table is
 one compiler's, and another's figures are only shown. Counted by callgrind (Debian's valgrind), in this
 process alone: a warm weir_limiter_take under a sliding window, or one of 64 requests of
-weir_limiter_decide; a denial by what the process knows; and all that the server does for a CL.THROTTLE on
+weir_limiter_decide; a denial by what the process knows; of a leased key what a lot admits, by a window and
+by a bucket, and its denial; and all that the server does for a CL.THROTTLE on
 `memory:` from socket to answer, one in flight or 64.
 """
 
@@ -22,6 +23,7 @@ from server import Server, command  # noqa: E402
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "weight.txt")
 STORES = {"memory": None, "memcached": "WEIR_TEST_MEMCACHED_META", "redis": "WEIR_TEST_REDIS"}
 BATCHES = (1, 64)
+LEASED = ("leased_window", "leased_bucket", "leased_denied")
 DECISIONS = 1280
 MORE_MOST = 1.02
 TRIES = 3  # a server that answers late costs a look more: the least counts
@@ -41,10 +43,10 @@ def with_time(url):
     return url if url == "memory:" else url + ("&" if "?" in url else "?") + "timeout=30s"
 
 
-def weigh(program, url, batch, *denied):
+def weigh(program, url, batch, *kind):
     run = subprocess.run(
         ["valgrind", "--tool=callgrind", "--toggle-collect=weighed", "--callgrind-out-file=/dev/null",
-         program, url, str(batch), str(DECISIONS), *denied],
+         program, url, str(batch), str(DECISIONS), *kind],
         stderr=subprocess.PIPE, text=True, timeout=120, check=True)
     return int(re.search(r"Collected : (\d+)", run.stderr)[1]) / DECISIONS
 
@@ -78,6 +80,9 @@ def measure(program):
         for batch in BATCHES:
             yield f"{store} {batch}", round(min(weigh(program, url, batch) for _ in range(TRIES)))
     yield "denied 1", round(min(weigh(program, "memory:", 1, "denied") for _ in range(TRIES)))
+    for kind in LEASED:  # on a store that is waited for: others have no leases
+        yield f"{kind} 1", round(min(weigh(program, with_time(os.environ[STORES["memcached"]]), 1, kind)
+                                     for _ in range(TRIES)))
     for batch in BATCHES:
         yield f"cl_throttle {batch}", round(min(weigh_throttle(batch) for _ in range(TRIES)))
 

@@ -275,7 +275,7 @@ static void plan_return(weir_member *member) {
       if (member->costs[i] > 0)
         weir_memo_doubt(&limiter->stack, entry->memo, i, member->places[i], member->costs[i]);
     if (!entry->busy) entry->memo->denied_cost = 0; /* it may fit now */
-    if (!entry->busy && !limiter->leases) weir_table_show_denial(limiter->table, entry, NULL);
+    if (!entry->busy) weir_table_show_denial(limiter->table, entry, NULL);
     weir_lock_leave(&entry->shard->lock);
   }
   round->planned_count = 0;

@@ -262,11 +262,11 @@ void weir_call_show_denial(const weir_limiter *limiter, weir_memo_entry *entry) 
 }
 
 /* Most are of cost 1 under one rule. What such a request is told then changes with time alone: nothing
- * fits until retry_after is over. With leases none is shown. */
+ * fits until retry_after is over. */
 bool weir_call_answer_denied(const weir_limiter *limiter, const weir_key *key, weir_moment at,
                              weir_request_state *request) {
   weir_denial denial;
-  if (!weir_denials_has(limiter->denials, key)) return false;
+  if (!weir_limiter_has_denial(limiter, key, at)) return false;
   bool smallest = limiter->stack.count == 1 && request->kind == WEIR_TAKE && request->cost == 1 &&
                   request->costs == NULL && !request->waits && !request->up_to;
   weir_decision *told = smallest ? &request->decision : NULL;

@@ -94,7 +94,7 @@ static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direc
   }
   /* Most are takes of one round: the shard's lock makes counting these one addition. */
   if (request->uncounted && turn == WEIR_TURN_DONE && request->status == WEIR_OK) {
-    entry->shard->decided[request->decision.allowed]++;
+    weir_shard_count(entry->shard, request->decision.allowed);
     request->uncounted = false;
     rounds--;
   }

@@ -366,7 +366,14 @@ static void give_up(weir_call *first) {
 
 bool weir_call_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
                       weir_moment at) {
-  if (limiter->leases) return weir_leases_answer(limiter, entry, request, at);
+  if (limiter->leases) {
+    bool answered = weir_leases_answer(limiter, entry, request, at);
+    if (answered && request->uncounted && !request->withheld && entry->account == NULL) {
+      weir_shard_count(entry->shard, request->decision.allowed);
+      request->uncounted = false;
+    }
+    return answered;
+  }
   return entry->memo->denied_cost != 0 &&
          weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, at.now_us, request);
 }
@@ -389,10 +396,12 @@ static void finish(weir_call *call, weir_group *group) {
     weir_memo_doubt_all(&limiter->stack, &limiter->settings, entry->memo);
     entry->doubted = false;
   }
-  if (entry->leased != NULL)
+  if (entry->leased != NULL) {
     weir_leases_settle(call, group);
-  else
+    weir_table_hide_denial(limiter->table, entry);
+  } else {
     weir_call_show_denial(limiter, entry);
+  }
   bool knows = entry->leased != NULL || entry->memo->denied_cost != 0;
   if (knows && entry->first_waiting != NULL) {
     weir_moment at = weir_limiter_moment(limiter);

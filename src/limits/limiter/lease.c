@@ -70,7 +70,7 @@ static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, b
   stamp(&request->decision, at_us);
   if (limiter->refills && weir_stock_is_low(stock, &limiter->lease, now_us))
     ask_refill(limiter, entry, now_us);
-  weir_counts_add_lease(limiter->counts, WEIR_LEASE_USED, request->charge);
+  entry->shard->decided.lease_used += (uint64_t)request->charge;
   return true;
 }
 
@@ -84,6 +84,13 @@ static bool gives_way(weir_limiter *limiter, weir_memo_entry *entry, int64_t now
   return weir_stock_is_tight(stock, &limiter->lease, now_us) && ask_refill(limiter, entry, now_us);
 }
 
+/* A denial is repeated without a lock as long as nothing is held or owed, now or after a group that is
+ * under way: then only time changes it, as where nothing is leased. */
+static bool may_show(const weir_memo_entry *entry) {
+  return !entry->shown && !entry->busy && entry->account == NULL &&
+         !weir_leased_has_some(entry->leased);
+}
+
 /* Denies what is known not to fit even with what is held, and what makes way for others. What is owed goes
  * back first, and may be enough: until then a request is denied only where a refill takes it along. */
 static bool deny(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, int64_t room,
@@ -92,12 +99,13 @@ static bool deny(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, 
   bool owes = weir_stock_owes(stock, &limiter->lease, now_us);
   int64_t pause_us;
   request->held = room;
-  bool denied = (!owes && weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo,
-                                              now_us, request)) ||
-                (may_use(request) && gives_way(limiter, entry, now_us, owes, &pause_us) &&
-                 weir_settle_paused(&limiter->stack, &limiter->settings, entry->memo, now_us,
-                                    pause_us, request));
+  bool known = !owes && weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo,
+                                            now_us, request);
+  bool denied = known || (may_use(request) && gives_way(limiter, entry, now_us, owes, &pause_us) &&
+                          weir_settle_paused(&limiter->stack, &limiter->settings, entry->memo,
+                                             now_us, pause_us, request));
   request->held = 0;
+  if (known && may_show(entry)) weir_call_show_denial(limiter, entry);
   weir_request_offer(&limiter->stack, request);
   if (denied) request->decision.remaining += room;
   return denied;
@@ -133,8 +141,13 @@ bool weir_leases_deny(weir_limiter *limiter, weir_memo_entry *entry, weir_reques
 
 void weir_leases_count(weir_limiter *limiter, weir_memo_entry *entry,
                        const weir_request_state *request, weir_moment at) {
+  const weir_memo *memo = entry->memo;
+  bool for_many = entry->shown && weir_leases_look(at) && memo->denied_cost > 0 &&
+                  request->cost >= memo->denied_cost && at.now_us >= memo->denied_at_us &&
+                  at.now_us < memo->denied_until_us;
   if (may_use(request))
-    weir_stock_count(entry->leased->stock, &limiter->lease, at.now_us, request->cost);
+    weir_stock_count(entry->leased->stock, &limiter->lease, at.now_us,
+                     for_many ? request->cost * WEIR_LEASES_LOOK : request->cost);
 }
 
 /* --- settling ----------------------------------------------------------------------------------
@@ -342,6 +355,7 @@ void weir_leases_return(weir_limiter *limiter, weir_memo_entry *entry,
   }
   weir_stock_grant(leased->stock, &limiter->lease, decision->at_us, decision->cost,
                    request->places);
+  weir_table_hide_denial(limiter->table, entry);
   leased->key_length = weir_key_encode(request->key, request->key_length, leased->key);
   weir_leased_enter(&limiter->leased, entry);
 }
@@ -529,6 +543,7 @@ static void absorb_return(weir_call *call, const weir_return *back,
     weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, back->lot.left);
   else { /* the line may have let go of an entry that had nothing more */
     weir_stock_owe(back->entry->leased->stock, &limiter->lease, &back->lot, back->places);
+    weir_table_hide_denial(limiter->table, back->entry);
     weir_leased_enter(&limiter->leased, back->entry);
   }
 }

@@ -62,13 +62,15 @@ void weir_limiter_read_counts(const weir_limiter *limiter, weir_limiter_counts *
       .size = size,
       .clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed)};
   weir_counts_read(limiter->counts, &sum);
-  uint64_t decided[2];
-  sum.unpaid += (uint64_t)weir_table_unpaid(limiter->table, decided);
-  sum.denied += decided[0];
-  sum.allowed += decided[1];
-  sum.by_store += decided[0] + decided[1];
-  sum.statuses[WEIR_OK] += decided[0] + decided[1];
-  sum.round_trips += decided[0] + decided[1];
+  weir_decided decided;
+  sum.unpaid += (uint64_t)weir_table_unpaid(limiter->table, &decided);
+  uint64_t count = decided.denied + decided.allowed;
+  sum.denied += decided.denied;
+  sum.allowed += decided.allowed;
+  sum.lease_used += decided.lease_used;
+  *(limiter->leases ? &sum.by_local : &sum.by_store) += count;
+  sum.statuses[WEIR_OK] += count;
+  if (!limiter->leases) sum.round_trips += count;
   sum.share = least_share(limiter);
   if (limiter->places != NULL) sum.places_held = weir_places_held(limiter->places);
   if (limiter->leases)

@@ -310,6 +310,12 @@ static inline weir_memo_entry *weir_limiter_lock(const weir_limiter *limiter, co
   return weir_table_lock(limiter->table, &key);
 }
 
+/* Whether there may be a denial to be read without a lock. */
+static inline bool weir_limiter_has_denial(const weir_limiter *limiter, const weir_key *key,
+                                           weir_moment at) {
+  return weir_denials_has(limiter->denials, key) && !(limiter->leases && weir_leases_look(at));
+}
+
 /* Gives operations on a key their identities, in a store that takes these. */
 static inline void weir_limiter_identify(const weir_limiter *limiter, const uint64_t fingerprint[2],
                                          weir_operation *operations, size_t count) {

@@ -90,7 +90,7 @@ weir_status weir_limiter_take(weir_limiter *limiter, const void *key, size_t key
   weir_moment at = weir_limiter_moment(limiter);
   weir_key read;
   weir_key_read(limiter->store->secret, key, key_length, &read);
-  bool shown = weir_denials_has(limiter->denials, &read);
+  bool shown = weir_limiter_has_denial(limiter, &read, at);
   if (!shown || cost > 1 ||
       weir_denials_read(limiter->denials, &read, at.clock_steps, at.now_us, NULL, decision) ==
           WEIR_DENIAL_NONE) {

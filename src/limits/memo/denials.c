@@ -111,17 +111,23 @@ static word *find_place(weir_denials_place *at, weir_denials *denials, const wei
   return place_of(atomic_load_explicit(at, memory_order_acquire), key);
 }
 
+/* That of another key, if it just took the place, is lost as well. */
+void weir_denials_forget(weir_denials_place *at, const weir_key *key) {
+  weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
+  if (denials == NULL) return;
+  word *place = place_of(denials, key);
+  if (is_of(place, key)) set(&place[UNTIL], 0);
+}
+
 void weir_denials_write(weir_denials_place *at, const weir_key *key, unsigned clock_steps,
                         const weir_memo *memo, const weir_decision *told, size_t most) {
   weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
   if (denials == NULL) return;
-  word *place = place_of(denials, key);
-  if (memo->denied_cost ==
-      0) { /* that of another key, if it just took the place, is lost as well */
-    if (is_of(place, key)) set(&place[UNTIL], 0);
+  if (memo->denied_cost == 0) {
+    weir_denials_forget(at, key);
     return;
   }
-  place = find_place(at, denials, key, memo, most);
+  word *place = find_place(at, denials, key, memo, most);
   uint64_t sequence = get(&place[SEQUENCE]);
   if (sequence % 2 != 0 ||
       !atomic_compare_exchange_strong(&place[SEQUENCE], &sequence, sequence + 1))

@@ -44,6 +44,9 @@ void weir_denials_begin(weir_denials_place *place, size_t memo_bytes);
 void weir_denials_write(weir_denials_place *place, const weir_key *key, unsigned clock_steps,
                         const weir_memo *memo, const weir_decision *told, size_t most);
 
+/* Forgets the copy there is. */
+void weir_denials_forget(weir_denials_place *place, const weir_key *key);
+
 /* Whether a key may have a place, by its hash, and so may be denied: most that are asked for have none. */
 bool weir_denials_has(const weir_denials_place *place, const weir_key *key);
 

@@ -193,6 +193,11 @@ void weir_table_show_denial(weir_table *table, weir_memo_entry *entry, const wei
                      table->shard_keys * table->shard_count / DENIALS_DIVISOR);
 }
 
+void weir_table_hide_denial(weir_table *table, weir_memo_entry *entry) {
+  if (entry->shown) weir_denials_forget(&table->denials, &entry->key);
+  entry->shown = false;
+}
+
 const weir_denials_place *weir_table_denials(const weir_table *table) {
   return &table->denials;
 }
@@ -231,16 +236,17 @@ void weir_table_read_pools(weir_table *table, weir_pool pools[WEIR_RULES_MOST]) 
   }
 }
 
-int64_t weir_table_unpaid(weir_table *table, uint64_t decided[2]) {
+int64_t weir_table_unpaid(weir_table *table, weir_decided *decided) {
   int64_t unpaid = 0;
-  decided[0] = decided[1] = 0;
+  *decided = (weir_decided){0};
   for (size_t n = 0; n < table->shard_count; n++) {
     weir_shard *shard = atomic_load_explicit(&table->shards[n], memory_order_acquire);
     if (shard == NULL) continue;
     weir_lock_take(&shard->lock);
     unpaid += shard->unpaid;
-    decided[0] += shard->decided[0];
-    decided[1] += shard->decided[1];
+    decided->denied += shard->decided.denied;
+    decided->allowed += shard->decided.allowed;
+    decided->lease_used += shard->decided.lease_used;
     weir_lock_leave(&shard->lock);
   }
   return unpaid;

@@ -45,6 +45,13 @@ typedef struct weir_memo_entry {
   struct weir_leased *leased; /* lease.h; NULL: the rules have no lease */
 } weir_memo_entry;
 
+/* Takes that are counted by the lock they are decided under: one addition, and no line that other threads
+ * add to. Of a limiter with leases without the store, else each in one round trip. */
+typedef struct weir_decided {
+  uint64_t denied, allowed;
+  uint64_t lease_used; /* cost */
+} weir_decided;
+
 /* A part of a table, with a lock of its own. It lives as long as the table; an entry that is neither
  * busy nor waited for may be gone as soon as its shard is unlocked. */
 enum { WEIR_SHARD_ALIGNMENT = 64, WEIR_OWN_BUCKETS = 4 };
@@ -55,12 +62,16 @@ struct weir_shard {
   size_t count;
   size_t most;
   weir_memo_entry *hand; /* on the ring of all entries: those behind it are looked at next */
-  uint64_t decided[2];   /* denied, allowed: under this lock, each in one round trip */
+  weir_decided decided;  /* under this lock */
   weir_memo_entry *own[WEIR_OWN_BUCKETS];
   int64_t unpaid;    /* what its keys owed that were given up */
   int64_t halved_us; /* when the pools were */
   weir_pool pools[]; /* by rule */
 };
+
+static inline void weir_shard_count(weir_shard *shard, bool allowed) {
+  *(allowed ? &shard->decided.allowed : &shard->decided.denied) += 1;
+}
 
 /* NULL when there is no memory. `keys` is the bound, 1 or more; of `rules` shares are pooled. `line` is
  * where entries stand that hold leases; NULL: the rules have none. `secret` is that of the keys, and
@@ -82,6 +93,9 @@ weir_memo_entry *weir_table_lock(weir_table *table, const weir_key *key);
  * weir_denials_write() has it. */
 void weir_table_show_denial(weir_table *table, weir_memo_entry *entry, const weir_decision *told);
 
+/* Has it find nothing more, where it may have found what the memo denies. */
+void weir_table_hide_denial(weir_table *table, weir_memo_entry *entry);
+
 /* Where denials can be read without a lock; they stay as long as the table. */
 const weir_denials_place *weir_table_denials(const weir_table *table);
 
@@ -92,7 +106,7 @@ void weir_shard_learn(weir_shard *shard, weir_lesson *lessons, size_t rules, int
 void weir_table_read_pools(weir_table *table, weir_pool pools[WEIR_RULES_MOST]);
 
 /* What keys owed that were forgotten, and what was decided under the shards' locks. Locks them as well. */
-int64_t weir_table_unpaid(weir_table *table, uint64_t decided[2]);
+int64_t weir_table_unpaid(weir_table *table, weir_decided *decided);
 
 void weir_memo_entry_append(weir_memo_entry *entry, weir_request_state *request);
 
