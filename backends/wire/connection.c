@@ -446,7 +446,7 @@ static weir_connection_ask step_open(weir_connection *connection, const weir_eve
       weir_message_set(&connection->why, "the server closed the connection");
       return lose(connection, now_us);
     case WEIR_EVENT_FAILED:
-      if (connection->asked != WEIR_ASK_SEND) {
+      if (!event->sending) {
         explain(connection, "receiving failed", event);
         return lose(connection, now_us);
       }
@@ -511,8 +511,6 @@ __attribute__((cold, noinline)) static weir_connection_ask step_towards_ready(
 
 weir_connection_ask weir_connection_step(weir_connection *connection, const weir_event *event,
                                          int64_t now_us) {
-  connection->asked = weir_connection_is_open(connection)
-                          ? step_open(connection, event, now_us)
-                          : step_towards_ready(connection, event, now_us);
-  return connection->asked;
+  return weir_connection_is_open(connection) ? step_open(connection, event, now_us)
+                                             : step_towards_ready(connection, event, now_us);
 }

@@ -129,17 +129,16 @@ typedef struct weir_connection {
   weir_wire_slot *left_last;
 
   /* How it is worked. */
-  weir_connection_ask asked; /* by the last step */
-  int64_t wait_until_us;     /* with WAIT */
-  int64_t attempt_end_us;    /* when the present address is given up */
-  int64_t active_us;         /* when the ready connection was last worked */
-  int64_t unix_s;            /* as the last event had it */
-  unsigned turns;            /* system calls since the last wait */
-  bool overslept;            /* the attempt was over before a thread came by */
-  bool read_out;             /* nothing has come since the last wait that was not taken in */
-  bool unread;               /* it may hold what the server sent, and poll would not say so */
-  bool failing;              /* it cannot send, but what was answered before still counts */
-  weir_message why;          /* the connection failed */
+  int64_t wait_until_us;  /* with WAIT */
+  int64_t attempt_end_us; /* when the present address is given up */
+  int64_t active_us;      /* when the ready connection was last worked */
+  int64_t unix_s;         /* as the last event had it */
+  unsigned turns;         /* system calls since the last wait */
+  bool overslept;         /* the attempt was over before a thread came by */
+  bool read_out;          /* nothing has come since the last wait that was not taken in */
+  bool unread;            /* it may hold what the server sent, and poll would not say so */
+  bool failing;           /* it cannot send, but what was answered before still counts */
+  weir_message why;       /* the connection failed */
 
   /* What the server speaks. */
   weir_greeting greeting;
@@ -204,6 +203,7 @@ typedef struct weir_event {
   bool readable;     /* SOCKET: there may be something to receive */
   bool more;         /* RECEIVED: TLS holds more that poll knows nothing of */
   int error;         /* FAILED */
+  bool sending;      /* FAILED: it was to send */
   const char *fault; /* FAILED and HUNG_UP: for people; "": errno says it all */
   int64_t unix_s;    /* LOOK, OPEN, SOCKET and TIME */
 } weir_event;

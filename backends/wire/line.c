@@ -1,5 +1,8 @@
 /* Who works the connections of a wire, and how the others wait. All that has to do with the lock, the
- * slots' memory and waiting is here; connection.c says what is to be done, line_perform() does it. */
+ * slots' memory and waiting is here; connection.c says what is to be done, line_perform() does it.
+ *
+ * Over 600 lines, as all of it rests on one lock: that no wake-up is lost, and nothing is touched that
+ * another thread works on, shows only where those who take the lock and let it go stand side by side. */
 #include "wire/line.h"
 
 #include <errno.h>
@@ -231,6 +234,30 @@ static ssize_t put(weir_wire_line *line, const char *bytes, size_t length) {
   return weir_tls_session_send(line->session, bytes, length);
 }
 
+/* Sends what is to be sent; how much went is in *moved. Returns whether the leader goes on to receive,
+ * without the lock in between: where it is to listen, all has gone, and no follower has come meanwhile.
+ * One that comes later sends by itself. */
+static bool send_out(weir_wire_line *line, bool listens, ssize_t *moved) {
+  const weir_connection *connection = line->connection;
+  size_t length = connection->out_end - connection->out_start;
+  weir_worker worker = WEIR_WORKER_SENDING;
+  *moved = put(line, connection->out + connection->out_start, length);
+  if (!listens || *moved != (ssize_t)length) return false;
+  line->sent = length;
+  if (atomic_compare_exchange_strong_explicit(&line->worker, &worker, WEIR_WORKER_LISTENING,
+                                              memory_order_release, memory_order_relaxed))
+    return true;
+  line->sent = 0;
+  return false;
+}
+
+/* Tells the stream what went before its leader listened. The lock is held. */
+static void take_sent(weir_wire_line *line) {
+  if (line->sent == 0) return;
+  weir_stream_accept(line->connection, line->sent);
+  line->sent = 0;
+}
+
 /* Does what is asked as far as that is little enough to hold the lock. Whether more is to be done. */
 static bool begin(weir_wire_line *line, weir_connection_ask ask, int64_t now_us,
                   weir_event *event) {
@@ -285,6 +312,7 @@ static void tell(weir_wire_line *line, weir_connection_ask ask, ssize_t moved, s
       event->kind = hands == WEIR_TLS_SHAKEN ? WEIR_EVENT_SHAKEN : WEIR_EVENT_SHAKING;
     event->fault = line->fault.text;
   } else {
+    event->sending = ask == WEIR_ASK_SEND;
     if (moved == 0) event->kind = WEIR_EVENT_HUNG_UP;
     if (line->session != NULL) event->fault = weir_tls_session_fault(line->session);
   }
@@ -292,8 +320,9 @@ static void tell(weir_wire_line *line, weir_connection_ask ask, ssize_t moved, s
 
 /* Does what the connection asks for, and tells what came of it. It waits until `until_us` if it is
  * to wait, and a little, in place of a wait before it, if it is to receive and `until_us` is not
- * `now_us`. This is the one place where a leader lets the lock go: while it does, it alone touches
- * the socket, but for a follower that sends while it waits. */
+ * `now_us`; if it is to send, it may receive like that as well, and tells of that alone. This is the
+ * one place where a leader lets the lock go: while it does, it alone touches the socket, but for a
+ * follower that sends while it waits. */
 static void line_perform(weir_wire_line *line, weir_connection_ask ask, int64_t now_us,
                          int64_t until_us, weir_event *event) {
   static const weir_worker workers[] = {[WEIR_ASK_WAIT] = WEIR_WORKER_POLLING,
@@ -303,7 +332,7 @@ static void line_perform(weir_wire_line *line, weir_connection_ask ask, int64_t 
   weir_wire *wire = line->wire;
   weir_connection *connection = line->connection;
   weir_lookup *lookup = wire->server.destination.lookup;
-  bool listens = ask == WEIR_ASK_RECEIVE && until_us > now_us;
+  bool listens = ask >= WEIR_ASK_SEND && until_us > now_us;
   struct pollfd socket = {.revents = 0};
   weir_tls_hands hands = WEIR_TLS_REFUSED;
   ssize_t moved = 0;
@@ -314,12 +343,10 @@ static void line_perform(weir_wire_line *line, weir_connection_ask ask, int64_t 
   if (ask == WEIR_ASK_WAIT) socket = poll_of(line);
 
   /* The lock is let go. */
-  line_work(line, listens ? WEIR_WORKER_LISTENING : workers[ask]);
+  line_work(line, listens && ask == WEIR_ASK_RECEIVE ? WEIR_WORKER_LISTENING : workers[ask]);
   unlock(wire);
-  if (ask == WEIR_ASK_SEND) {
-    moved = put(line, connection->out + connection->out_start,
-                connection->out_end - connection->out_start);
-  } else if (ask == WEIR_ASK_RECEIVE) {
+  if (ask == WEIR_ASK_SEND && send_out(line, listens, &moved)) ask = WEIR_ASK_RECEIVE;
+  if (ask == WEIR_ASK_RECEIVE) {
     char *in = connection->in + connection->in_end;
     size_t room = sizeof connection->in - connection->in_end;
     moved = line->session == NULL ? weir_socket_receive(line->fd, in, room, listens)
@@ -327,17 +354,19 @@ static void line_perform(weir_wire_line *line, weir_connection_ask ask, int64_t 
   } else if (ask == WEIR_ASK_SHAKE) {
     weir_message_set(&line->fault, "%s", WEIR_WIRE_NO_HANDSHAKE);
     hands = weir_tls_session_shake(line->session, &line->fault);
-  } else if (line->fd >= 0) { /* in whole milliseconds rounded up, as poll wants them */
+  } else if (ask == WEIR_ASK_WAIT && line->fd >= 0) {
     bool at_once = until_us <= now_us || connection->unread;
+    /* Whole ones rounded up, as poll wants them. */
     int64_t wait_ms = at_once ? 0 : (until_us - now_us + 999) / 1000;
     moved = poll(&socket, 1, wait_ms > POLL_MOST_MS ? POLL_MOST_MS : (int)wait_ms);
-  } else if (lookup != NULL) { /* the resolver decides where to */
+  } else if (ask == WEIR_ASK_WAIT && lookup != NULL) { /* the resolver decides where to */
     weir_lookup_await(lookup, until_us);
   }
   event->error = moved < 0 || ask == WEIR_ASK_SHAKE ? errno : 0;
   pthread_mutex_lock(&wire->lock);
   while (line->beside)
     pthread_cond_wait(&wire->sent, &wire->lock);
+  take_sent(line);
   line_work(line, WEIR_WORKER_STEPPING);
   tell(line, ask, moved, socket.revents, hands, event);
 }
@@ -418,11 +447,15 @@ static void push_further(weir_wire *wire, int64_t now_us) {
   come_by(line, closed ? WEIR_EVENT_OPEN : WEIR_EVENT_LOOK, !closed, now_us);
 }
 
-/* Works the connection until the slot is done or the time is over.
- *
- * A receive that waits saves the poll before it, a tenth of a round trip. It ends by itself, but
- * not at once, so it is not for the last milliseconds before a deadline, nor for TLS, whose session
- * a follower may not touch meanwhile. */
+/* A receive that waits saves the poll before it, a tenth of a round trip. It ends by itself, but not at
+ * once, so it is not for the last milliseconds before a deadline, nor for TLS, whose session a follower
+ * may not touch meanwhile. */
+static bool may_listen(const weir_wire_line *line, int64_t left_us) {
+  return line->session == NULL && left_us > line->wire->patience_us;
+}
+
+/* Works the connection until the slot is done or the time is over. A slot that is alone in line is sent
+ * and listened for in one go: nothing else is due before its deadline. */
 static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_us, int64_t now_us) {
   weir_wire *wire = line->wire;
   weir_connection *connection = line->connection;
@@ -433,6 +466,7 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
   for (int waits = 0;;) {
     weir_connection_ask ask = weir_connection_step(connection, &event, now_us);
     int64_t until_us = now_us;
+    bool goes_on = false;
     if (connection->left != NULL || connection->state == WEIR_CONNECTION_CLOSED) tidy(line);
     if (ask == WEIR_ASK_WAIT || ask == WEIR_ASK_NOTHING) {
       if (weir_slot_is_done(slot) || slot->connection != connection) break;
@@ -440,11 +474,17 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
       if (now_us >= end_us) break;
       ask = WEIR_ASK_WAIT;
       until_us = connection->wait_until_us < end_us ? connection->wait_until_us : end_us;
-      if (waits++ == 0 && line->session == NULL && until_us - now_us > wire->patience_us &&
+      if (waits++ == 0 && may_listen(line, until_us - now_us) &&
           weir_connection_is_open(connection) && !weir_stream_has_to_send(connection))
         ask = WEIR_ASK_RECEIVE;
+    } else if (ask == WEIR_ASK_SEND) {
+      goes_on = waits == 0 && may_listen(line, end_us - now_us) && connection->first == slot &&
+                slot->next == NULL && connection->unsent == NULL &&
+                connection->state == WEIR_CONNECTION_READY;
+      if (goes_on) until_us = end_us;
     }
     line_perform(line, ask, now_us, until_us, &event);
+    waits += goes_on && event.kind != WEIR_EVENT_SENT;
     if (ask != WEIR_ASK_SEND && ask != WEIR_ASK_RECEIVE) now_us = weir_monotonic_us();
   }
   line_work(line, WEIR_WORKER_NONE);
@@ -472,8 +512,13 @@ static void send_beside(weir_wire_line *line, int64_t now_us) {
   weir_wire *wire = line->wire;
   weir_connection *connection = line->connection;
   int64_t unix_s = (int64_t)time(NULL);
-  bool rests = line->worker == WEIR_WORKER_POLLING || line->worker == WEIR_WORKER_LISTENING;
+  weir_worker worker = WEIR_WORKER_SENDING;
+  if (atomic_compare_exchange_strong_explicit(&line->worker, &worker, WEIR_WORKER_CALLED,
+                                              memory_order_acquire, memory_order_acquire))
+    return; /* the leader comes back before it waits */
+  bool rests = worker == WEIR_WORKER_POLLING || worker == WEIR_WORKER_LISTENING;
   if (!rests || line->beside || !weir_connection_is_open(connection)) return;
+  take_sent(line);
   line->beside = true;
   for (int turn = 0; turn < WEIR_WIRE_TURNS && weir_stream_has_to_send(connection); turn++) {
     size_t length = weir_stream_fill(connection, unix_s, now_us);
@@ -757,7 +802,9 @@ static bool abandon(weir_wire *wire, weir_wire_slot *slot, weir_message *message
   /* What was sent is still the probe, until its timeout has passed as well. Without a connection
    * nothing is known of the server, and a slot is late only where there was one. */
   if (open) {
-    bool holds = line->worker == WEIR_WORKER_LISTENING || line->worker == WEIR_WORKER_RECEIVING;
+    weir_worker worker = line->worker;
+    bool holds = worker == WEIR_WORKER_LISTENING || worker == WEIR_WORKER_RECEIVING ||
+                 worker == WEIR_WORKER_SENDING;
     if (!sent) weir_breaker_end(&server->breaker, slot, now_us);
     if (weir_connection_has_miss(connection, now_us) && !holds && !connection->unread &&
         poll(&(struct pollfd){.fd = line->fd, .events = POLLIN}, 1, 0) == 0)

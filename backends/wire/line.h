@@ -19,6 +19,7 @@ typedef enum weir_worker {
   WEIR_WORKER_LISTENING, /* the same inside a recv that waits, so it may hold bytes */
   WEIR_WORKER_RECEIVING,
   WEIR_WORKER_SENDING,
+  WEIR_WORKER_CALLED, /* the same, and a follower has come who needs the leader for its own slot */
   WEIR_WORKER_SHAKING
 } weir_worker;
 
@@ -32,8 +33,9 @@ typedef struct weir_wire_line {
 
   _Atomic(weir_worker) worker; /* the leader; read without the lock for NONE */
   bool beside;                 /* a follower sends, while the leader waits for the socket */
-  size_t waiting;              /* threads that wait for a slot */
-  uint64_t done;               /* slots that were done on it */
+  size_t sent;    /* LISTENING: bytes that went before, which the stream does not know of */
+  size_t waiting; /* threads that wait for a slot */
+  uint64_t done;  /* slots that were done on it */
   weir_wire_leading leading;
 } weir_wire_line;
 

@@ -48,7 +48,8 @@
  *
  *   The lock guards everything and is let go around send, recv and poll of the leader, which alone
  *   touches the socket. One exception: while the leader waits for the socket, a follower may send
- *   what is queued; a leader that comes back waits for the end of that.
+ *   what is queued; a leader that comes back waits for the end of that. A leader whose slot is alone
+ *   in line goes from send to recv without the lock, unless a follower has called it meanwhile.
  *
  * A connection closes on a protocol error, when the server closes it, and when its oldest slot is
  * overdue: unanswered for two of the store's timeouts after it was a miss. It is left, that is closed

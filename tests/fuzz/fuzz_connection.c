@@ -227,8 +227,10 @@ static void abandon(uint8_t which) {
 
 /* What the socket answers to what was asked. */
 static void perform(weir_connection *connection, uint8_t how) {
-  weir_event event = {
-      .kind = WEIR_EVENT_FAILED, .error = ECONNRESET, .fault = how & 8 ? "TLS" : ""};
+  weir_event event = {.kind = WEIR_EVENT_FAILED,
+                      .error = ECONNRESET,
+                      .sending = asks[connection->number] == WEIR_ASK_SEND,
+                      .fault = how & 8 ? "TLS" : ""};
   size_t room = sizeof connection->in - connection->in_end;
   bool well = (how & 7) != 0;
   switch (asks[connection->number]) {
