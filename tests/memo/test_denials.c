@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <pthread.h>
 
@@ -23,8 +24,10 @@ static weir_memo_entry *lock_number(weir_table *table, int number) {
   return weir_table_lock(table, &key);
 }
 
-/* Denied from cost 3 on, between two moments; all that a method remembers is `stamp`. */
-static void deny(weir_table *table, int number, int64_t at_us, int64_t until_us, int64_t stamp) {
+/* Denied from cost 3 on, between two moments; all that a method remembers is `stamp`. `told`: what a
+ * request of cost 1 was told, or NULL. */
+static void deny_telling(weir_table *table, int number, int64_t at_us, int64_t until_us,
+                         int64_t stamp, const weir_decision *told) {
   weir_memo_entry *entry = lock_number(table, number);
   int64_t *words = (int64_t *)(entry->memo + 1);
   entry->memo->denied_cost = 3;
@@ -32,8 +35,12 @@ static void deny(weir_table *table, int number, int64_t at_us, int64_t until_us,
   entry->memo->denied_until_us = until_us;
   for (int i = 0; i < WORDS; i++)
     words[i] = stamp;
-  weir_table_show_denial(table, entry, NULL);
+  weir_table_show_denial(table, entry, told);
   weir_lock_leave(&entry->shard->lock);
+}
+
+static void deny(weir_table *table, int number, int64_t at_us, int64_t until_us, int64_t stamp) {
+  deny_telling(table, number, at_us, until_us, stamp, NULL);
 }
 
 static void allow(weir_table *table, int number) {
@@ -168,6 +175,49 @@ static void no_copy_is_of_two_moments(void **state) {
   weir_table_destroy(table);
 }
 
+/* What was told is whole, or the caller's decision stays as it was. */
+static void *read_told(void *context) {
+  static const weir_decision untouched = {.limit = -1, .remaining = -2, .at_us = -3};
+  intptr_t wrong = 0, told = 0;
+  while (!atomic_load(&over) || told == 0) {
+    for (int number = 0; number < 8; number++) {
+      weir_decision decision = untouched;
+      weir_key key;
+      weir_key_read(secret, &number, sizeof number, &key);
+      if (weir_denials_read(weir_table_denials(context), &key, 0, 150, NULL, &decision) ==
+          WEIR_DENIAL_NONE) {
+        wrong += memcmp(&decision, &untouched, sizeof decision) != 0;
+      } else {
+        wrong += decision.limit % 8 != number || decision.remaining != decision.limit ||
+                 decision.cost != decision.limit || decision.at_us != 150;
+        told++;
+      }
+    }
+  }
+  return (void *)wrong;
+}
+
+static void a_decision_is_told_whole_or_not_touched(void **state) {
+  pthread_t readers[READERS];
+  void *wrong;
+  (void)state;
+  weir_table *table = weir_table_create(KEYS, MEMO_BYTES, 0, NULL, secret);
+  atomic_store(&over, false);
+  for (int i = 0; i < READERS; i++)
+    assert_int_equal(pthread_create(&readers[i], NULL, read_told, table), 0);
+  for (int i = 0; i < WRITES; i++) {
+    const weir_decision told = {
+        .limit = i, .remaining = i, .cost = i, .at_us = 100, .retry_after_us = 100};
+    deny_telling(table, i % 8, 100, 200, i, &told);
+  }
+  atomic_store(&over, true);
+  for (int i = 0; i < READERS; i++) {
+    assert_int_equal(pthread_join(readers[i], &wrong), 0);
+    assert_null(wrong);
+  }
+  weir_table_destroy(table);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_what_the_memo_says_while_it_denies),
@@ -176,6 +226,7 @@ int main(void) {
       cmocka_unit_test(a_memo_too_large_to_copy_is_left_to_the_lock),
       cmocka_unit_test(a_key_whose_denial_is_read_stays_in_a_full_table),
       cmocka_unit_test(no_copy_is_of_two_moments),
+      cmocka_unit_test(a_decision_is_told_whole_or_not_touched),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

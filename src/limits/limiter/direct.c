@@ -93,7 +93,7 @@ static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direc
     turn = weir_machine_resume(machine, now_us, late, operations);
   }
   /* Most are takes of one round: the shard's lock makes counting these one addition. */
-  if (request->uncounted && turn == WEIR_TURN_DONE && request->status == WEIR_OK) {
+  if (request->uncounted && rounds > 0 && turn == WEIR_TURN_DONE && request->status == WEIR_OK) {
     weir_shard_count(entry->shard, request->decision.allowed);
     request->uncounted = false;
     rounds--;

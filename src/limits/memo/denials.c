@@ -116,7 +116,9 @@ void weir_denials_forget(weir_denials_place *at, const weir_key *key) {
   weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
   if (denials == NULL) return;
   word *place = place_of(denials, key);
-  if (is_of(place, key)) set(&place[UNTIL], 0);
+  if (!is_of(place, key)) return;
+  set(&place[UNTIL], 0);
+  set(&place[TOLD_UNTIL], 0);
 }
 
 void weir_denials_write(weir_denials_place *at, const weir_key *key, unsigned clock_steps,
@@ -153,23 +155,24 @@ weir_denial_answer weir_denials_read(const weir_denials_place *at, const weir_ke
   weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
   if (denials == NULL) return WEIR_DENIAL_NONE;
   word *place = place_of(denials, key);
-  uint64_t sequence = get(&place[SEQUENCE]);
-  if (sequence % 2 != 0 || !is_of(place, key) || get(&place[STEPS]) != clock_steps ||
-      now_us < (int64_t)get(&place[AT]) || now_us >= (int64_t)get(&place[UNTIL]))
+  uint64_t sequence = get(&place[SEQUENCE]) & ~UINT64_C(1); /* odd: equals no later reading */
+  if (!is_of(place, key) || get(&place[STEPS]) != clock_steps || now_us < (int64_t)get(&place[AT]))
     return WEIR_DENIAL_NONE;
   bool tells = told != NULL && now_us < (int64_t)get(&place[TOLD_UNTIL]);
-  if (!tells && copy == NULL) return WEIR_DENIAL_NONE;
+  if (!tells && (copy == NULL || now_us >= (int64_t)get(&place[UNTIL]))) return WEIR_DENIAL_NONE;
+  weir_decision read; /* `told` is the caller's: written once this is known to be whole */
   if (tells)
-    get_words(&place[TOLD], told, TOLD_WORDS);
+    get_words(&place[TOLD], &read, TOLD_WORDS);
   else
     get_words(&place[MEMO], copy->bytes, denials->memo_words);
   if (get(&place[SEQUENCE]) != sequence) return WEIR_DENIAL_NONE;
   if (get(&place[USED]) == 0) set(&place[USED], 1);
   if (!tells) return WEIR_DENIAL_MEMO;
-  int64_t passed_us = now_us - told->at_us;
-  told->retry_after_us -= passed_us;
-  told->reset_after_us -= passed_us; /* what denies counts for longer than it denies */
-  told->at_us = now_us;
+  int64_t passed_us = now_us - read.at_us;
+  read.retry_after_us -= passed_us;
+  read.reset_after_us -= passed_us; /* what denies counts for longer than it denies */
+  read.at_us = now_us;
+  *told = read;
   return WEIR_DENIAL_TOLD;
 }
 
