@@ -343,14 +343,15 @@ class Stores(Grpc):
         def decided(decision, *sources):
             row = 'weir_serve_decisions_total{limiter="/edge",protocol="grpc",decision="%s",source="%s"}'
             return sum(server.metric(row % (decision, source)) for source in sources)
-        by_store = [decided(decision, "store", "local") for decision in ("allowed", "denied")]
+        by_store, by_policy = ([decided(decision, *sources) for decision in ("allowed", "denied")]
+                               for sources in (("store", "local"), ("fallback", "late")))  # a slow first answer
         store.order("kill")
         told = [client.ask(edge("ip=1", "named=1")) for _ in range(10)]
         self.assertEqual([decided(decision, "store", "local") for decision in ("allowed", "denied")], by_store)
         codes = [[status.code for status in one.statuses] for one in told]
         allowed = sum(code == OK for row in codes for code in row)
         self.assertEqual([decided(decision, "fallback", "late") for decision in ("allowed", "denied")],
-                         [allowed, 20 - allowed])
+                         [by_policy[0] + allowed, by_policy[1] + 20 - allowed])
         for one, row in zip(told, codes):
             self.assertEqual(one.overall_code, OVER if OVER in row else OK)
         return codes
