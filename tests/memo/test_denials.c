@@ -157,24 +157,6 @@ static void *read_all(void *context) {
   return (void *)torn;
 }
 
-static void no_copy_is_of_two_moments(void **state) {
-  pthread_t readers[READERS];
-  void *torn;
-  (void)state;
-  weir_table *table = weir_table_create(KEYS, MEMO_BYTES, 0, NULL, secret);
-  atomic_store(&over, false);
-  for (int i = 0; i < READERS; i++)
-    assert_int_equal(pthread_create(&readers[i], NULL, read_all, table), 0);
-  for (int i = 0; i < WRITES; i++)
-    deny(table, i % 8, 100, 200, i);
-  atomic_store(&over, true);
-  for (int i = 0; i < READERS; i++) {
-    assert_int_equal(pthread_join(readers[i], &torn), 0);
-    assert_null(torn);
-  }
-  weir_table_destroy(table);
-}
-
 /* What was told is whole, or the caller's decision stays as it was. */
 static void *read_told(void *context) {
   static const weir_decision untouched = {.limit = -1, .remaining = -2, .at_us = -3};
@@ -197,18 +179,18 @@ static void *read_told(void *context) {
   return (void *)wrong;
 }
 
-static void a_decision_is_told_whole_or_not_touched(void **state) {
+/* Readers, each of which returns how often what it read was wrong, beside a thread that writes. */
+static void read_while_written(void *(*reader)(void *), bool tells) {
   pthread_t readers[READERS];
   void *wrong;
-  (void)state;
   weir_table *table = weir_table_create(KEYS, MEMO_BYTES, 0, NULL, secret);
   atomic_store(&over, false);
   for (int i = 0; i < READERS; i++)
-    assert_int_equal(pthread_create(&readers[i], NULL, read_told, table), 0);
+    assert_int_equal(pthread_create(&readers[i], NULL, reader, table), 0);
   for (int i = 0; i < WRITES; i++) {
     const weir_decision told = {
         .limit = i, .remaining = i, .cost = i, .at_us = 100, .retry_after_us = 100};
-    deny_telling(table, i % 8, 100, 200, i, &told);
+    deny_telling(table, i % 8, 100, 200, i, tells ? &told : NULL);
   }
   atomic_store(&over, true);
   for (int i = 0; i < READERS; i++) {
@@ -216,6 +198,16 @@ static void a_decision_is_told_whole_or_not_touched(void **state) {
     assert_null(wrong);
   }
   weir_table_destroy(table);
+}
+
+static void no_copy_is_of_two_moments(void **state) {
+  (void)state;
+  read_while_written(read_all, false);
+}
+
+static void a_decision_is_told_whole_or_not_touched(void **state) {
+  (void)state;
+  read_while_written(read_told, true);
 }
 
 int main(void) {
