@@ -53,10 +53,13 @@ static bool locate(const weir_slots *place, const weir_operation *operation, siz
   return low < place->end && place->slots[low].index == index && place->slots[low].entry == entry;
 }
 
+static bool make_room(weir_slots *place) {
+  return weir_array_make_room(&place->slots, &place->first, &place->end, &place->room,
+                              sizeof *place->slots, ROOM_LEAST);
+}
+
 bool weir_slots_append(weir_slots *place, const weir_stored_counter *slot) {
-  if (!weir_array_make_room(&place->slots, &place->first, &place->end, &place->room,
-                            sizeof *place->slots, ROOM_LEAST))
-    return false;
+  if (!make_room(place)) return false;
   place->slots[place->end++] = *slot;
   return true;
 }
@@ -85,9 +88,7 @@ bool weir_slots_execute(weir_slots places[WEIR_PLACES], int64_t now_us, uint64_t
     return true;
   }
   if (!present) {
-    if (!weir_array_make_room(&place->slots, &place->first, &place->end, &place->room,
-                              sizeof *place->slots, ROOM_LEAST))
-      return false;
+    if (!make_room(place)) return false;
     (void)locate(place, operation, &at); /* they may have moved */
     weir_stored_counter *made = &place->slots[at];
     if (at < place->end) memmove(made + 1, made, (place->end - at) * sizeof *made);
