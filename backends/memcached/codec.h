@@ -78,7 +78,8 @@ bool weir_line_starts(const weir_line *line, const char *text);
  * old id soon fits a new item. But no connection outlives its server: a version is the id under a
  * random mask, which the first connection to a process of the server draws and the further ones to the
  * same process have from it. By the connections of another process the masks differ, and the SWAP ends
- * in a conflict. Behind a proxy, whose connections stay when a server goes, this cannot be told. */
+ * in a conflict. This cannot be told behind a proxy, whose connections stay when a server goes, and
+ * behind an address that leads to several servers. */
 
 /* What a connection keeps as its parser. NULL: no memory. */
 void *weir_version_mask_create(const void *settings, const void *first);

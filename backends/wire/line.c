@@ -25,8 +25,9 @@ enum { CROWD_SLOTS = 1024 };
  * that. */
 enum { YIELDS = 6, NEAR_US = 300 };
 
-/* A yield that takes longer, and in which not even one slot is done in so much of it, was lost to other
- * work that wants the processor; no thread yields for a while then, which doubles where the next try ends likewise. */
+/* A yield that takes longer, and in which not even one slot is done in so much of it, was lost to
+ * other work that wants the processor. No thread yields for a while then, which doubles where the
+ * next try ends likewise. */
 enum { YIELD_US = 300, DONE_US = 30, PRESSED_LEAST_US = 10000, PRESSED_MOST_US = 1000000 };
 
 /* What an answer takes: the mean, in which the last one has this share. */

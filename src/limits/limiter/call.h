@@ -249,8 +249,8 @@ bool weir_leases_are_void(struct weir_limiter *limiter, const weir_memo_entry *e
 void weir_leases_count(struct weir_limiter *limiter, weir_memo_entry *entry,
                        const weir_request_state *request, weir_moment at);
 
-/* One denial in so many is decided under the lock, though it is shown, and counts for all of them: which, says
- * the time alone. */
+/* One denial in so many is decided under the lock, though it is shown, and counts for all of them.
+ * The time alone says which. */
 enum { WEIR_LEASES_LOOK = 16 };
 static inline bool weir_leases_look(weir_moment at) {
   uint64_t mixed = (uint64_t)at.now_us * UINT64_C(0x9e3779b97f4a7c15);
