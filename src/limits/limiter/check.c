@@ -158,57 +158,67 @@ static weir_status check_log_costs(const weir_limiter *limiter, const int64_t *c
   return WEIR_OK;
 }
 
+static weir_status refuse_cost(const weir_limiter *limiter, const weir_request *request,
+                               size_t rule, int64_t cost, weir_message *message) {
+  const char *kind = weir_rule_kind_name(limiter->stack.rules[rule].kind);
+  bool is_cost = cost >= 0 && cost <= WEIR_COST_MOST;
+  if (is_cost && weir_rule_is_held(&limiter->stack.rules[rule])) {
+    weir_message_set(
+        message, "rule %zu: %s is entered by weir_limiter_reserve(), and left by its reservation",
+        rule + 1, kind);
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (is_cost)
+    weir_message_set(message, "cost %" PRId64 " for rule %zu (%s): accepted %s", cost, rule + 1,
+                     kind, request->costs != NULL ? "are 0 and 1" : "is 1");
+  else
+    weir_message_set(message, "cost %" PRId64 " for rule %zu is outside 0 to %" PRId64, cost,
+                     rule + 1, WEIR_COST_MOST);
+  return WEIR_BAD_COST;
+}
+
+/* Under each rule. What is held has no cost but that of a look. */
+static weir_status check_request_costs(const weir_limiter *limiter, const weir_request *request,
+                                       weir_message *message) {
+  int64_t largest = 0;
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    int64_t cost = request->costs != NULL ? request->costs[i] : request->cost;
+    bool looks = weir_rule_is_held(&limiter->stack.rules[i]) && request->flags & WEIR_REQUEST_PEEK;
+    if (cost > largest) largest = cost;
+    if (cost < 0 || cost > (looks ? WEIR_COST_MOST : limiter->cost_most[i]))
+      return refuse_cost(limiter, request, i, cost, message);
+  }
+  if (largest == 0) {
+    weir_message_set(message, "every cost is 0: accepted is one above 0 at least");
+    return WEIR_BAD_COST;
+  }
+  if (request->costs == NULL || !limiter->one_by_one) return WEIR_OK;
+  return check_log_costs(limiter, request->costs, message);
+}
+
 /* Comes before anything that locks: in a child of the process that created the limiter, a lock that
  * was held at the fork is never let go. */
 weir_status weir_request_check_all(weir_limiter *limiter, const weir_request *request,
                                    weir_message *message) {
-  const int64_t *costs = request->costs;
-  int64_t largest = 0;
   if (limiter->process != weir_process_number) return weir_limiter_check_process(limiter, message);
   if (request->key == NULL || request->key_length == 0) {
     weir_message_set(message, "the key is empty: accepted are keys of 1 byte or more");
     return WEIR_BAD_KEY;
   }
   if (request->flags & WEIR_REQUEST_SETTLE) return check_settlement(limiter, request, message);
-  if (costs == NULL && (request->cost < 1 || request->cost > WEIR_COST_MOST)) {
+  if (request->costs == NULL && (request->cost < 1 || request->cost > WEIR_COST_MOST)) {
     weir_message_set(message, "cost %" PRId64 " is outside 1 to %" PRId64, request->cost,
                      WEIR_COST_MOST);
     return WEIR_BAD_COST;
   }
-  for (size_t i = 0; i < limiter->stack.count; i++) {
-    int64_t cost = costs != NULL ? costs[i] : request->cost;
-    if (cost > largest) largest = cost;
-    if (cost >= 0 && cost <= limiter->cost_most[i]) continue;
-    if (weir_rule_is_held(&limiter->stack.rules[i]) && cost >= 0 && cost <= WEIR_COST_MOST) {
-      if (request->flags & WEIR_REQUEST_PEEK) continue;
-      weir_message_set(
-          message, "rule %zu: %s is entered by weir_limiter_reserve(), and left by its reservation",
-          i + 1, weir_rule_kind_name(limiter->stack.rules[i].kind));
-      return WEIR_BAD_ARGUMENT;
-    }
-    if (cost < 0 || cost > WEIR_COST_MOST)
-      weir_message_set(message, "cost %" PRId64 " for rule %zu is outside 0 to %" PRId64, cost,
-                       i + 1, WEIR_COST_MOST);
-    else
-      weir_message_set(message, "cost %" PRId64 " for rule %zu (%s): accepted %s", cost, i + 1,
-                       weir_rule_kind_name(limiter->stack.rules[i].kind),
-                       costs != NULL ? "are 0 and 1" : "is 1");
-    return WEIR_BAD_COST;
-  }
-  if (largest == 0) {
-    weir_message_set(message, "every cost is 0: accepted is one above 0 at least");
-    return WEIR_BAD_COST;
-  }
-  if (costs != NULL && limiter->one_by_one) {
-    weir_status status = check_log_costs(limiter, costs, message);
-    if (status != WEIR_OK) return status;
-  }
+  weir_status status = check_request_costs(limiter, request, message);
+  if (status != WEIR_OK) return status;
   if (request->flags & ~(unsigned)REQUEST_FLAGS) {
     weir_message_set(message, "flags is 0x%x: accepted are those of enum weir_request_flag",
                      request->flags);
     return WEIR_BAD_ARGUMENT;
   }
-  if (request->flags & WEIR_REQUEST_UP_TO && costs != NULL) {
+  if (request->flags & WEIR_REQUEST_UP_TO && request->costs != NULL) {
     weir_message_set(message, "WEIR_REQUEST_UP_TO with a cost per rule: accepted is one cost");
     return WEIR_BAD_ARGUMENT;
   }
