@@ -57,7 +57,7 @@ static void test_the_least_used_go_at_the_end_of_a_tick(void **state) {
   assert_ptr_equal(get(0, 1, 1, 1, 12), kept);
 }
 
-/* What another loop found in its tick stays until that loop is done. */
+/* What another loop found in its tick stays until that loop is done, and has found another. */
 static void test_what_a_loop_uses_stays(void **state) {
   (void)state;
   weir_limiter *used = get(1, 100, 1, 1, 0);
@@ -71,6 +71,13 @@ static void test_what_a_loop_uses_stays(void **state) {
   for (int i = 1; i <= 10; i++)
     get(0, i, 1, 1, 30 + i);
   weir_throttle_end_tick(throttle, 1);
+  weir_throttle_end_tick(throttle, 0);
+  assert_int_equal(weir_throttle_count(throttle), MOST);
+  assert_int_equal(weir_limiter_take(used, ":k", 2, 0, &decision, NULL), WEIR_BAD_COST);
+  get(1, 9, 1, 1, 41);
+  weir_throttle_end_tick(throttle, 1);
+  for (int i = 1; i <= 10; i++)
+    get(0, i, 1, 1, 50 + i);
   weir_throttle_end_tick(throttle, 0);
   assert_int_equal(weir_throttle_count(throttle), MOST);
   weir_limiter_counts counts = {.size = sizeof counts};

@@ -12,8 +12,7 @@
 enum { DIGITS_MOST = 18 };
 
 int64_t weir_seconds_up(int64_t us) {
-  if (us < 0) return -1;
-  return us / 1000000 + (us % 1000000 > 0);
+  return us < 0 ? -1 : (int64_t)(((uint64_t)us + 999999) / 1000000);
 }
 
 bool weir_ask_is_id(const char *bytes, size_t length) {

@@ -46,19 +46,19 @@ typedef struct weir_ask {
   bool up_to;
   bool brings_rule; /* no limiter, but the three figures below */
   unsigned form;    /* how the protocol words the answer: its own enumeration */
+  size_t key_length;
+  int64_t cost; /* for every rule; WEIR_ASK_OWN_COST: the limiter's own */
+  int64_t burst, count, period_s;
+  int64_t taken; /* to settle, where cost and costs are what it cost in truth, which may be 0 */
+  /* Its answer needs what stands above, and no more of it is kept till then. */
   const char *limiter;
   size_t limiter_length;
   const char *key;
-  size_t key_length;
   const weir_ask_key *keys; /* of a group instead: one for each of its members; NULL: `key` */
   size_t key_count;
-  int64_t cost;                 /* for every rule; WEIR_ASK_OWN_COST: the limiter's own */
-  const weir_ask_amount *costs; /* one for each rule instead; NULL: `cost` */
-  int64_t burst, count, period_s;
-  /* To settle, where cost and costs are what it cost in truth, which may be 0: */
-  int64_t taken;
+  const weir_ask_amount *costs;  /* one for each rule instead; NULL: `cost` */
   const weir_ask_amount *takens; /* of as many as costs; NULL: `taken` */
-  bool has_stamp;
+  bool has_stamp;                /* to settle: what was taken */
   weir_take_stamp stamp;
   int64_t for_us;             /* to acquire: for how long at most, or WEIR_ASK_OWN_TIME */
   weir_place_name place;      /* to release, and to ask whether it is held */

@@ -34,6 +34,7 @@ struct weir_throttle {
   weir_hash_table table; /* of pointers to entries */
   entry *newest, *oldest;
   uint64_t ticks[WEIR_THROTTLE_LOOPS_MOST]; /* from 1 on */
+  entry *last[WEIR_THROTTLE_LOOPS_MOST];    /* that each loop found, which it goes on to use */
   int64_t made_us[WEIR_THROTTLE_NEW_MOST];  /* when the last of them were, in a ring */
   uint64_t made;
   weir_limiter_counts gone; /* counts of those that went */
@@ -159,6 +160,7 @@ weir_status weir_throttle_find(weir_throttle *throttle, unsigned loop, int64_t b
   }
   if (status == WEIR_OK) {
     found->ticks[loop] = throttle->ticks[loop];
+    throttle->last[loop] = found;
     *limiter = found->limiter;
   }
   pthread_mutex_unlock(&throttle->lock);
@@ -183,6 +185,7 @@ void weir_throttle_end_tick(weir_throttle *throttle, unsigned loop) {
   entry *gone = NULL;
   pthread_mutex_lock(&throttle->lock);
   throttle->ticks[loop]++;
+  if (throttle->last[loop] != NULL) throttle->last[loop]->ticks[loop] = throttle->ticks[loop];
   for (entry *each = throttle->oldest; each != NULL && throttle->table.count > throttle->most;) {
     entry *newer = each->newer;
     bool is_used = each->holders > 0; /* or in the tick that any loop is in */

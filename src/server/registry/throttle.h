@@ -28,7 +28,8 @@ weir_throttle *weir_throttle_create_for(weir_store *store, const weir_limiter_op
 void weir_throttle_destroy(weir_throttle *throttle);
 
 /* The limiter for token-bucket:count/{period_s}s,burst=burst. It is good until this loop (0 to
- * WEIR_THROTTLE_LOOPS_MOST - 1) ends its tick, or lets it go. `now_us`: a clock that does not go back.
+ * WEIR_THROTTLE_LOOPS_MOST - 1) ends its tick; the last that it found, until it finds another in one
+ * that it ends. `now_us`: a clock that does not go back.
  *
  * WEIR_BAD_RULE: the figures are no rule, the message says what is accepted; WEIR_CONTENDED: "too
  * many different limits", more than WEIR_THROTTLE_NEW_MOST new ones; WEIR_NO_MEMORY. */
@@ -36,8 +37,8 @@ weir_status weir_throttle_find(weir_throttle *throttle, unsigned loop, int64_t b
                                int64_t period_s, int64_t now_us, weir_limiter **limiter,
                                weir_message *message);
 
-/* This loop uses none of those it found before. What is above `most`, and used by no loop nor held, goes,
- * the least recently found first. */
+/* This loop uses none of those it found before, but for the last. What is above `most`, and used by no
+ * loop nor held, goes, the least recently found first. */
 void weir_throttle_end_tick(weir_throttle *throttle, unsigned loop);
 
 /* The limiter of these figures, which a loop has found in the tick that it is in, stays until it is let go

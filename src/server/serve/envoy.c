@@ -191,11 +191,9 @@ static bool add_request(weir_tick *tick, const weir_domain *domain, int64_t unti
                         weir_part *part, weir_message *why) {
   bool is_place = domain->config->algorithm == WEIR_CONFIG_PLACES;
   bool peeks = part->hits == 0 || part->gives_back || part->only_looks;
-  const weir_request request = {.key_length = part->key_length,
-                                .cost = peeks ? 1 : part->hits,
-                                .flags = peeks ? WEIR_REQUEST_PEEK : 0U};
-  part->request =
-      weir_tick_add_request(tick, &request, part->key, part->limiter, domain->config->store);
+  part->request = weir_tick_add_request(tick, (weir_tick_key){part->key, part->key_length},
+                                        peeks ? 1 : part->hits, peeks ? WEIR_REQUEST_PEEK : 0U,
+                                        part->limiter, domain->config->store);
   if (part->request == WEIR_NO_REQUEST) return false;
   weir_tick_set_end(tick, part->request, until_us);
   if (is_place && part->gives_back) return weir_tick_release(tick, part->request, part->hits);

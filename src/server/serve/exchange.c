@@ -34,10 +34,15 @@ const weir_store *weir_exchange_waits_for(const weir_tick *tick, uint32_t first)
 
 /* --- a batch ----------------------------------------------------------------------------------- */
 
+/* Only what settles brings a decision: of all others it is not copied. */
 static void write_request(const weir_tick *tick, const weir_asked *one, weir_request *request) {
-  *request = one->request;
   request->key = tick->bytes.data + one->key;
-  if (one->costs != WEIR_NO_COSTS) request->costs = tick->costs + one->costs;
+  request->key_length = one->request.key_length;
+  request->cost = one->request.cost;
+  request->costs = one->costs != WEIR_NO_COSTS ? tick->costs + one->costs : NULL;
+  request->longest_wait_us = 0;
+  request->flags = one->request.flags;
+  if (request->flags & WEIR_REQUEST_SETTLE) request->decision = one->request.decision;
 }
 
 static void add(weir_exchange *exchange, weir_tick *tick, weir_asked *one) {
@@ -63,7 +68,8 @@ static void note_answer(weir_exchange *exchange, const weir_request *request) {
 /* The request has its answer. */
 static void take_answer(weir_exchange *exchange, size_t at) {
   const weir_request *request = &exchange->requests[at];
-  exchange->asked[at]->request = *request;
+  exchange->asked[at]->request.status = request->status;
+  exchange->asked[at]->request.decision = request->decision;
   exchange->asked[at]->limiter = NULL;
   note_answer(exchange, request);
 }

@@ -72,19 +72,17 @@ static void add_member(weir_tick *tick, const weir_ask *ask, const plan *made, s
   const weir_target *target = &made->targets[index];
   const weir_ask_key *key = &ask->keys[index];
   bool is_asked = made->roles[index] != ALONE && !made->is_blocked;
-  const weir_request request = {
-      .key_length = named->prefix_length + key->length,
-      .cost = ask->cost != WEIR_ASK_OWN_COST ? ask->cost : named->config->cost,
-      .flags = ask->verb == WEIR_ASK_PEEK ? WEIR_REQUEST_PEEK : 0U};
-  size_t begin = tick->bytes.length;
+  int64_t cost = ask->cost != WEIR_ASK_OWN_COST ? ask->cost : named->config->cost;
+  const weir_tick_key counted = {tick->bytes.length, named->prefix_length + key->length};
   weir_bytes_add(&tick->bytes, named->prefix, named->prefix_length);
   weir_bytes_add(&tick->bytes, key->bytes, key->length);
   member->limiter = target->limiter;
   member->tier = target->tier;
   member->key_length = key->length;
   member->has_say = made->has_say[index];
-  member->request = weir_tick_add_request(tick, &request, begin, is_asked ? target->limiter : NULL,
-                                          named->config->store);
+  member->request = weir_tick_add_request(tick, counted, cost,
+                                          ask->verb == WEIR_ASK_PEEK ? WEIR_REQUEST_PEEK : 0U,
+                                          is_asked ? target->limiter : NULL, named->config->store);
   if (is_asked && is_shed && tick->asked[member->request].limiter != NULL)
     weir_tick_shed(tick, &tick->asked[member->request]);
   if (is_asked && is_shed) return;

@@ -600,6 +600,7 @@ static void finish_turn(weir_loop *loop) {
   weir_registry *before = tick->registry;
   tick->registry = weir_registry_fetch(&loop->mailbox, before);
   if (tick->registry != before) {
+    tick->last_limiter = NULL;
     weir_served_follow(&loop->served, tick->registry);
     for (size_t i = 0; i < loop->port_count; i++)
       loop->ports[i].config =

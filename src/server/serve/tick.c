@@ -36,7 +36,6 @@ void weir_tick_clear(weir_tick *tick) {
   if (tick->uses_throttle) weir_throttle_end_tick(throttle, tick->loop);
   if (tick->uses_overrides) weir_descriptors_end_tick(tick->registry->descriptors, tick->loop);
   tick->uses_throttle = tick->uses_overrides = tick->has_resets = tick->has_ends = false;
-  tick->last_limiter = NULL;
   tick->judged_us = WEIR_TICK_NO_END;
   tick->answer_count = tick->asked_count = tick->part_count = 0;
   tick->cost_count = tick->place_count = 0;
@@ -122,7 +121,7 @@ void weir_tick_shed(weir_tick *tick, weir_asked *asked) {
     asked->request.status = WEIR_TIMEOUT;
 }
 
-size_t weir_tick_add_request(weir_tick *tick, const weir_request *request, size_t key,
+size_t weir_tick_add_request(weir_tick *tick, weir_tick_key key, int64_t cost, unsigned flags,
                              weir_limiter *limiter, const weir_config_store *store) {
   if (!weir_array_grow(&tick->asked, &tick->asked_room, tick->asked_count + 1, sizeof *tick->asked))
     return WEIR_NO_REQUEST;
@@ -130,11 +129,18 @@ size_t weir_tick_add_request(weir_tick *tick, const weir_request *request, size_
   weir_asked *added = &tick->asked[index];
   const weir_store *asks = store_of(tick, store);
   /* Member by member: all of it at once would be made elsewhere and copied. */
-  added->request = *request;
+  added->request.key = NULL;
+  added->request.key_length = key.length;
+  added->request.cost = cost;
+  added->request.costs = NULL;
+  added->request.longest_wait_us = 0;
+  added->request.flags = flags;
+  added->request.status = WEIR_OK;
+  added->request.decision = (weir_decision){.allowed = false};
   added->limiter = limiter;
   added->store = asks;
   added->resets = added->denies_shed = added->refuses_shed = added->is_of_set = false;
-  added->key = key;
+  added->key = key.begin;
   added->costs = WEIR_NO_COSTS;
   added->until_us = WEIR_TICK_NO_END;
   added->place = WEIR_NO_PLACE;
@@ -162,9 +168,7 @@ void weir_tick_set_end(weir_tick *tick, size_t request, int64_t until_us) {
   tick->has_ends |= until_us != WEIR_TICK_NO_END;
 }
 
-bool weir_tick_is_worth(weir_tick *tick, weir_asked *one, int64_t now_us) {
-  if (one->limiter == NULL) return false;
-  if (one->until_us == WEIR_TICK_NO_END) return true;
+bool weir_tick_judge(weir_tick *tick, weir_asked *one, int64_t now_us) {
   if (one->until_us != tick->judged_us) tick->judged_over = one->until_us <= now_us;
   tick->judged_us = one->until_us;
   if (!tick->judged_over) return true;
@@ -198,17 +202,17 @@ typedef struct meaning {
   const weir_config_store *store; /* of the limiter */
 } meaning;
 
-/* The limiter of a request that brings its rule: it lives as long as the tick. */
+/* The limiter of a request that brings its rule: it lives as long as the tick, and the last one longer. */
 static weir_status find_throttle(weir_tick *tick, const weir_ask *ask, weir_message *why) {
   weir_throttle *throttle = tick->registry->throttle;
   if (throttle == NULL) {
     *why = (weir_message){"throttle.enabled is off"};
     return WEIR_BAD_ARGUMENT;
   }
-  tick->uses_throttle = true;
   if (tick->last_limiter != NULL && tick->last_burst == ask->burst &&
       tick->last_count == ask->count && tick->last_period_s == ask->period_s)
     return WEIR_OK;
+  tick->uses_throttle = true;
   weir_status status = weir_throttle_find(throttle, tick->loop, ask->burst, ask->count,
                                           ask->period_s, tick->now_us, &tick->last_limiter, why);
   tick->last_burst = ask->burst;
@@ -307,8 +311,6 @@ static void add_costs(weir_tick *tick, const weir_ask *ask, weir_asked *asked) {
 
 /* What is settled: what the answer to its take has said, as far as it is known. */
 static void set_taken(weir_request *request, const weir_ask *ask) {
-  request->cost = ask->cost;
-  request->flags = WEIR_REQUEST_SETTLE;
   request->decision =
       (weir_decision){.allowed = true,
                       .source = ask->has_stamp ? ask->stamp.source : WEIR_SOURCE_STORE,
@@ -437,9 +439,7 @@ static weir_status make_place(weir_tick *tick, const weir_ask *ask, const meanin
 
 /* What its wording needs. */
 static void keep_ask(weir_answer *answer, const weir_ask *ask, const meaning *found) {
-  answer->is.request.ask = *ask;
-  answer->is.request.ask.key = answer->is.request.ask.limiter = NULL;
-  answer->is.request.ask.costs = answer->is.request.ask.takens = NULL;
+  memcpy(&answer->is.request.ask, ask, offsetof(weir_ask, limiter));
   answer->is.request.tier = found->target.tier;
   answer->is.request.cost_count = ask->costs != NULL ? ask->costs->count : 0;
   answer->is.request.limiter = found->target.limiter;
@@ -487,10 +487,10 @@ static uint32_t add_place_question(weir_tick *tick, const weir_ask *ask, unsigne
     *status = WEIR_BAD_ARGUMENT;
     return WEIR_NO_ANSWER;
   }
-  const weir_request request = {.key_length = length};
   found.target = (weir_target){.tier = ""}; /* no limiter is asked */
   keep_ask(answer, ask, &found);
-  answer->is.request.index = weir_tick_add_request(tick, &request, key, NULL, NULL);
+  answer->is.request.index =
+      weir_tick_add_request(tick, (weir_tick_key){key, length}, 0, 0, NULL, NULL);
   place.request = answer->asked = answer->is.request.index;
   answer->asked_count = 1;
   tick->asked[place.request].request.status = WEIR_OK;
@@ -557,13 +557,11 @@ static uint32_t add_with_rule(weir_tick *tick, const weir_ask *ask, unsigned not
   }
   keep_ask(answer, ask, &found);
   bool peeks = ask->verb == WEIR_ASK_PEEK || never_fits(ask);
-  const weir_request request = {.key_length = found.prefix_length + ask->key_length,
-                                .cost = peeks ? 1 : ask->cost,
-                                .flags = peeks ? WEIR_REQUEST_PEEK : 0U};
-  size_t key = tick->bytes.length;
-  tick->bytes.length += request.key_length;
-  answer->is.request.index = answer->asked = weir_tick_add_request(
-      tick, &request, key, tick->last_limiter, tick->registry->config->throttle.store);
+  const weir_tick_key key = {tick->bytes.length, found.prefix_length + ask->key_length};
+  tick->bytes.length += key.length;
+  answer->is.request.index = answer->asked =
+      weir_tick_add_request(tick, key, peeks ? 1 : ask->cost, peeks ? WEIR_REQUEST_PEEK : 0U,
+                            tick->last_limiter, tick->registry->config->throttle.store);
   answer->asked_count = 1;
   return (uint32_t)(answer - tick->answers);
 }
@@ -577,14 +575,13 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
   weir_limiter *limiter = found.target.limiter;
   bool settles = ask->verb == WEIR_ASK_SETTLE;
   int64_t own = found.named != NULL ? found.named->config->cost : 1;
-  int64_t cost = ask->cost != WEIR_ASK_OWN_COST ? ask->cost : own;
+  int64_t cost = settles || ask->cost != WEIR_ASK_OWN_COST ? ask->cost : own;
   weir_kept *kept = NULL;
   if (*status == WEIR_OK && ask->verb == WEIR_ASK_ACQUIRE)
     *status = make_place(tick, ask, &found, cost, &kept, why);
   if (*status != WEIR_OK) return WEIR_NO_ANSWER;
 
   /* Its answer comes first, so that nothing is asked without one. */
-  size_t key_length = found.prefix_length + ask->key_length;
   weir_answer *answer = add_asking_answer(tick, ask, &found, note);
   if (answer == NULL) {
     if (kept != NULL) weir_keeper_drop(tick->keeper, kept);
@@ -593,15 +590,14 @@ uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, 
   }
   keep_ask(answer, ask, &found);
 
-  weir_request request = {.key_length = key_length,
-                          .cost = cost,
-                          .flags = (ask->verb == WEIR_ASK_PEEK ? WEIR_REQUEST_PEEK : 0U) |
-                                   (ask->up_to ? WEIR_REQUEST_UP_TO : 0U)};
-  if (settles) set_taken(&request, ask);
-  size_t key = tick->bytes.length;
-  tick->bytes.length += key_length;
-  size_t index = weir_tick_add_request(tick, &request, key, limiter, found.store);
+  const weir_tick_key key = {tick->bytes.length, found.prefix_length + ask->key_length};
+  unsigned flags = settles ? WEIR_REQUEST_SETTLE
+                           : (ask->verb == WEIR_ASK_PEEK ? WEIR_REQUEST_PEEK : 0U) |
+                                 (ask->up_to ? WEIR_REQUEST_UP_TO : 0U);
+  tick->bytes.length += key.length;
+  size_t index = weir_tick_add_request(tick, key, cost, flags, limiter, found.store);
   weir_asked *asked = &tick->asked[index];
+  if (settles) set_taken(&asked->request, ask);
   asked->resets = ask->verb == WEIR_ASK_RESET;
   tick->has_resets = tick->has_resets || asked->resets;
   if (asked->resets && limiter != NULL && asked->limiter == NULL)

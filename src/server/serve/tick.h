@@ -45,7 +45,7 @@ typedef struct weir_answer {
     } text;
     struct {
       size_t index;                /* in tick->asked */
-      weir_ask ask;                /* limiter and key are no longer there */
+      weir_ask ask;                /* as far as answers need it */
       const weir_limiter *limiter; /* NULL: none is asked */
       const weir_named *named;     /* NULL: the request brought its rule */
       const char *tier;            /* of the key; "": none */
@@ -148,8 +148,8 @@ typedef struct weir_tick {
   weir_serve_counts *counts;
   bool uses_throttle;  /* has found limiters on demand, */
   bool uses_overrides; /* or some of a domain: until it is cleared they stay */
-  /* The figures of the last request that brought its rule, and their limiter, which lives as long as
-   * the tick: those who bring a rule mostly bring the same. NULL: none has yet. */
+  /* The figures of the last request that brought its rule, and their limiter, which lives until
+   * another is found: those who bring a rule mostly bring the same. NULL: none has yet. */
   int64_t last_burst, last_count, last_period_s;
   weir_limiter *last_limiter;
   weir_answer *answers;
@@ -190,10 +190,13 @@ weir_part *weir_tick_part_room(weir_tick *tick, size_t count);
 uint32_t weir_tick_add_parts(weir_tick *tick, size_t count, const weir_domain *domain,
                              unsigned note);
 
-/* One request more, whose key stands in tick->bytes from `key` on. Its place in tick->asked, or
- * WEIR_NO_REQUEST without memory. `limiter`: NULL where the request has its answer. `store`: that of
- * the limiter, whose policy answers where too many wait; NULL: no limiter. */
-size_t weir_tick_add_request(weir_tick *tick, const weir_request *request, size_t key,
+/* One request more. Its place in tick->asked, or WEIR_NO_REQUEST without memory. `flags`: those of
+ * weir_request. `limiter`: NULL where the request has its answer. `store`: that of the limiter, whose
+ * policy answers where too many wait; NULL: no limiter. */
+typedef struct weir_tick_key {
+  size_t begin, length; /* in tick->bytes */
+} weir_tick_key;
+size_t weir_tick_add_request(weir_tick *tick, weir_tick_key key, int64_t cost, unsigned flags,
                              weir_limiter *limiter, const weir_config_store *store);
 
 /* Too many wait: the policy answers as for a request that ran out of its own time. */
@@ -225,7 +228,11 @@ void weir_tick_set_end(weir_tick *tick, size_t request, int64_t until_us);
 
 /* Whether a request is to be decided still. One whose end has come is not; a request that shares an end
  * with one that was looked at is told the same, however late it is by now. */
-bool weir_tick_is_worth(weir_tick *tick, weir_asked *one, int64_t now_us);
+bool weir_tick_judge(weir_tick *tick, weir_asked *one, int64_t now_us); /* one that has an end */
+static inline bool weir_tick_is_worth(weir_tick *tick, weir_asked *one, int64_t now_us) {
+  if (one->limiter == NULL) return false;
+  return one->until_us == WEIR_TICK_NO_END || weir_tick_judge(tick, one, now_us);
+}
 
 /* Whether its end had come before it was decided. */
 bool weir_tick_is_over(const weir_tick *tick, size_t request);
