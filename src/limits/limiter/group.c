@@ -28,7 +28,8 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
   weir_group *group = &call->groups[call->group_count++];
   weir_memo_entry *entry = leader->entry;
   group->entry = entry;
-  group->encoded_length = weir_call_encode(leader, group->encoded);
+  bool is_named = limiter->leases || !(limiter->settings.traits & WEIR_TRAIT_IDENTITY);
+  group->encoded_length = is_named ? weir_call_encode(leader, group->encoded) : 0;
   weir_lock_take(&entry->shard->lock);
   unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   bool as_read = call->at.clock_steps == steps;
@@ -278,7 +279,8 @@ static void absorb(weir_call *call) {
     const weir_machine *machine = group->machine;
     if (group->turn != WEIR_TURN_EXECUTE) continue;
     int64_t end_us = head->deadline_us;
-    for (size_t n = 0; n < machine->frame.operation_count && !gives_back(group); n++)
+    bool is_timed = end_us != INT64_MAX && !gives_back(group);
+    for (size_t n = 0; is_timed && n < machine->frame.operation_count; n++)
       if (machine->frame.operations[n].outcome == WEIR_NOT_SENT) end_us = head->charge_end_us;
     bool held_up = immediate && now_us - machine->frame.now_us >= limiter->deadline_us;
     resume(call, group, now_us, held_up || head->monotonic_us >= end_us);

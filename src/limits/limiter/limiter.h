@@ -129,11 +129,16 @@ static inline bool weir_request_is_plain(const weir_limiter *limiter, const void
          cost <= limiter->plain_cost_most;
 }
 
+/* Whether it is one that weir_limiter_take() could make. */
+static inline bool weir_request_is_take(const weir_limiter *limiter, const weir_request *request) {
+  return weir_request_is_plain(limiter, request->key, request->key_length, request->cost) &&
+         request->costs == NULL && request->flags == 0 && request->longest_wait_us == 0;
+}
+
 static inline weir_status weir_request_check(weir_limiter *limiter, const weir_request *request,
                                              weir_message *message) {
-  bool plain = weir_request_is_plain(limiter, request->key, request->key_length, request->cost) &&
-               request->costs == NULL && request->flags == 0 && request->longest_wait_us == 0;
-  return plain ? WEIR_OK : weir_request_check_all(limiter, request, message);
+  return weir_request_is_take(limiter, request) ? WEIR_OK
+                                                : weir_request_check_all(limiter, request, message);
 }
 
 /* Checks one request, has it decided and counted; it gets its status and decision. */

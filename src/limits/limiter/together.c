@@ -393,6 +393,9 @@ static void begin(weir_together *all, weir_part *parts, weir_request *requests, 
 
 static weir_status decide_alone(weir_limiter *limiter, weir_request *request,
                                 weir_message *message) {
+  if (weir_request_is_take(limiter, request))
+    return request->status = weir_limiter_take(limiter, request->key, request->key_length,
+                                               request->cost, &request->decision, message);
   return request->flags & WEIR_REQUEST_SETTLE ? weir_settle_request(limiter, request, message)
                                               : weir_request_decide(limiter, request, message);
 }
