@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "serve/denials.h"
+#include "serve/served.h"
 
 enum { KEYS = 1000 };
 

@@ -3,14 +3,14 @@
  * Each descriptor of a request becomes a part, which is kept in the tick until its answer: the limit
  * that was found for it, or that it brought, and a request to that limit. The answer is over limit
  * where one part is. Where the domain says `together`, parts that can be over alone are a set of the
- * tick (sets.c), all charged or none; what else was charged has gone back by then: parts.c. */
+ * tick (groups.c), all charged or none; what else was charged has gone back by then: parts.c. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "registry/descriptors.h"
-#include "serve/parts.h"
 #include "serve/protocols.h"
+#include "serve/tick.h"
 
 enum { PARTS_MOST = WEIR_ENVOY_DESCRIPTORS_MOST };
 static const char no_memory[] = "the server is short of memory";

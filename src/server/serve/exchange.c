@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "clock.h"
-#include "serve/parts.h"
+#include "serve/tick.h"
 
 /* --- what is left ------------------------------------------------------------------------------
  */

@@ -1,8 +1,8 @@
 /* HTTP over a connection: what all who answer it share, then the listener for decisions. */
 #include <string.h>
 
-#include "serve/groups.h"
 #include "serve/protocols.h"
+#include "serve/tick.h"
 
 /* --- every request ------------------------------------------------------------------------------
  */

@@ -7,7 +7,7 @@
 #include <weir/monitor.h>
 
 #include "serve/log.h"
-#include "serve/metrics.h"
+#include "serve/protocols.h"
 
 int64_t weir_serve_open_connections(const weir_served_all *all) {
   int64_t open = 0;

@@ -1,4 +1,4 @@
-#include "serve/parts.h"
+#include "serve/tick.h"
 
 #include <string.h>
 

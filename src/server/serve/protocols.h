@@ -59,4 +59,15 @@ bool weir_serve_settle_envoy(weir_connection *connection, const weir_tick *tick,
                              const weir_answer *slot, weir_served_protocol protocol,
                              weir_envoy_answer *answer, weir_envoy_refusal *refusal);
 
+/* --- the admin listener's page /metrics: the main thread writes it, and waits for no store ------------ */
+
+/* How many limiters are listed by name. Those behind them in the file count in the totals alone. */
+enum { WEIR_STATUS_LIMITERS_MOST = 512 };
+
+/* Clients' connections that are open. */
+int64_t weir_serve_open_connections(const weir_served_all *all);
+
+/* All counts, in the text format of Prometheus. */
+void weir_serve_write_metrics(weir_service *service, weir_bytes *out);
+
 #endif

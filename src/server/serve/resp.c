@@ -3,8 +3,8 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
-#include "serve/groups.h"
 #include "serve/protocols.h"
+#include "serve/tick.h"
 
 /* A client that has not logged in may send no more than that takes. */
 enum { STRANGER_ARGUMENTS = 16, STRANGER_BYTES = 8192 };

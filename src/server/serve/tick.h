@@ -247,7 +247,38 @@ void weir_tick_reply(const weir_tick *tick, const weir_answer *answer, weir_deci
 /* All have been answered: the next one may begin. */
 void weir_tick_clear(weir_tick *tick);
 
-/* --- for groups.c, and between tick.c and sets.c -------------------------------------------------------- */
+/* --- groups: several limiters that are one decision, each with a key of its own --------------------- */
+
+/* As weir_tick_add_ask(), where ask->keys are there. */
+uint32_t weir_groups_add(weir_tick *tick, const weir_ask *ask, unsigned note, weir_status *status,
+                         weir_message *why);
+
+/* What is to be said for a WEIR_ANSWER_GROUP. */
+void weir_groups_reply(const weir_tick *tick, const weir_answer *answer, weir_group_reply *told);
+
+/* --- Envoy's parts, once they are decided: what the answer comes to, and what goes back because of it ---
+ *
+ * Hits go back where a part has said so, and what others' denial made useless where the domain does. That asks
+ * the store, a round trip for each, so it is done where its requests were. */
+
+/* As the store says it; where requests_per_unit is 0, as if it said so. One of a set that has not been
+ * charged, as others deny, is not over. */
+weir_status weir_part_read(const weir_tick *tick, const weir_part *part, weir_decision *decision);
+
+/* Whether it is over its limit, and the answer with it: not in shadow mode. */
+bool weir_part_is_over(const weir_tick *tick, const weir_part *part, weir_status status,
+                       const weir_decision *decision);
+
+/* Whether any part of the answer had its end before it was decided: all have one. */
+bool weir_parts_are_expired(const weir_tick *tick, const weir_answer *answer);
+
+/* Whether something may have to go back of parts that are all decided. */
+bool weir_parts_may_return(const weir_tick *tick, const weir_answer *answer);
+
+/* Has it go back, and notes what became of it. May wait for the store. */
+void weir_parts_return(weir_tick *tick, weir_answer *answer);
+
+/* --- between tick.c and groups.c ------------------------------------------------------------------------ */
 
 /* A new answer, whose union is its caller's to fill in. NULL: no memory. */
 weir_answer *weir_tick_add_answer(weir_tick *tick, weir_answer_kind kind, unsigned note);
