@@ -6,7 +6,7 @@
 
 #include "config/reader.h"
 #include "fuzz/require.h"
-#include "registry/descriptors.h"
+#include "registry/registry.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 

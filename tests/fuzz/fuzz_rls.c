@@ -5,7 +5,7 @@
 
 #include "fuzz/require.h"
 #include "protocol/ask.h"
-#include "protocol/grpc/messages.h"
+#include "protocol/grpc/session.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "registry/descriptors.h"
+#include "registry/registry.h"
 
 static void check(int64_t at_s) {
   struct tm parts;

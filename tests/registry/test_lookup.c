@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "registry/keymap.h"
+#include "registry/registry.h"
 
 static const char text[] = LISTEN
     "stores: {m: {url: \"memory:?namespace=a\"}, n: {url: \"memory:?namespace=b\"},"

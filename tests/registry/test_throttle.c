@@ -1,5 +1,5 @@
 /* Limiters on demand. */
-#include "registry/throttle.h"
+#include "registry/registry.h"
 
 #include "registry/built.h"
 

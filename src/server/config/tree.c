@@ -1,6 +1,6 @@
 /* From libyaml's events to a tree. Its own documents are not used: they are built whole before
  * their nodes can be counted, and let a file need a hundred times its size. */
-#include "config/tree.h"
+#include "config/reader.h"
 
 #include <stdlib.h>
 #include <string.h>

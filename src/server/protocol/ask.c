@@ -4,12 +4,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
 #include <weir/duration.h>
 
+#include "hash.h"
 #include "number.h"
+#include "protocol/bytes.h"
 
-enum { DIGITS_MOST = 18 };
+enum { DIGITS_MOST = 18, HEX_DIGITS = 8 };
 
 int64_t weir_seconds_up(int64_t us) {
   return us < 0 ? -1 : (int64_t)(((uint64_t)us + 999999) / 1000000);
@@ -114,4 +115,116 @@ bool weir_secret_equals(const char *known, size_t known_length, const char *give
     difference = (unsigned char)(difference | (expected ^ given[i]));
   }
   return difference == 0;
+}
+
+/* --- names of places: hexadecimal digits in front and behind, each with a dash, and decimal ones between -
+ */
+
+static char *write_hex(char *at, uint32_t number) {
+  static const char hex[] = "0123456789abcdef";
+  for (int shift = 4 * (HEX_DIGITS - 1); shift >= 0; shift -= 4)
+    *at++ = hex[number >> shift & 0xf];
+  return at;
+}
+
+static bool read_hex(const char *text, uint32_t *number) {
+  *number = 0;
+  for (size_t i = 0; i < HEX_DIGITS; i++) {
+    bool is_letter = text[i] >= 'a' && text[i] <= 'f';
+    if (!is_letter && (text[i] < '0' || text[i] > '9')) return false;
+    *number = *number << 4 | (uint32_t)(is_letter ? text[i] - 'a' + 10 : text[i] - '0');
+  }
+  return true;
+}
+
+size_t weir_place_name_write(const weir_place_name *name, char text[WEIR_PLACE_NAME_BYTES]) {
+  char *end = text;
+  *end++ = '-';
+  if (!name->is_none) {
+    end = write_hex(text, name->server);
+    *end++ = '-';
+    end = weir_digits(end, (int64_t)name->number);
+    *end++ = '-';
+    end = write_hex(end, name->secret);
+  }
+  *end = '\0';
+  return (size_t)(end - text);
+}
+
+bool weir_place_name_read(const char *text, size_t length, weir_place_name *name) {
+  *name = (weir_place_name){.is_none = length == 1 && text[0] == '-'};
+  if (name->is_none) return true;
+  if (length < 2 * (HEX_DIGITS + 1) + 1 || length > 2 * (HEX_DIGITS + 1) + DIGITS_MOST ||
+      text[HEX_DIGITS] != '-' || text[length - HEX_DIGITS - 1] != '-')
+    return false;
+  const char *digits = text + HEX_DIGITS + 1;
+  size_t count = length - 2 * (HEX_DIGITS + 1);
+  int64_t number;
+  if ((count > 1 && digits[0] == '0') || !weir_number_read(digits, count, INT64_MAX, &number) ||
+      !read_hex(text, &name->server) || !read_hex(text + length - HEX_DIGITS, &name->secret))
+    return false;
+  name->number = (uint64_t)number;
+  return true;
+}
+
+/* --- stamps -------------------------------------------------------------------------------------
+ */
+
+enum { WORDS = WEIR_SOURCE_LATE + 2 };
+
+const char *weir_source_name(weir_source source) {
+  static const char *const names[] = {[WEIR_SOURCE_STORE] = "store",
+                                      [WEIR_SOURCE_LOCAL] = "local",
+                                      [WEIR_SOURCE_FALLBACK] = "fallback",
+                                      [WEIR_SOURCE_LATE] = "late",
+                                      [WEIR_SOURCE_SETTLED] = "settled"};
+  return names[source];
+}
+
+/* Who decided; the last one: nothing was charged. */
+static const char *word(int index) {
+  return index <= WEIR_SOURCE_LATE ? weir_source_name((weir_source)index) : "none";
+}
+
+/* Servers of other machines and versions must find the same. */
+uint32_t weir_stamp_mark(const char *counted, size_t length, const char *tier) {
+  static const unsigned char known[WEIR_HASH_SECRET_BYTES] = "weir.stamp.mark";
+  uint64_t hash = weir_hash_64(known, counted, length);
+  if (tier[0] != '\0') hash += weir_hash_64(known, tier, strlen(tier));
+  return (uint32_t)hash;
+}
+
+size_t weir_stamp_write(const weir_take_stamp *stamp, char text[WEIR_STAMP_BYTES]) {
+  const char *who = word(stamp->is_idle ? WORDS - 1 : (int)stamp->source);
+  size_t who_length = strlen(who);
+  char *end = weir_digits(text, stamp->at_us);
+  *end++ = '.';
+  memcpy(end, who, who_length);
+  end += who_length;
+  *end++ = '.';
+  end = write_hex(end, stamp->mark);
+  *end = '\0';
+  return (size_t)(end - text);
+}
+
+bool weir_stamp_read(const char *text, size_t length, weir_take_stamp *stamp) {
+  *stamp = (weir_take_stamp){0};
+  const char *dot = memchr(text, '.', length);
+  size_t digits = dot != NULL ? (size_t)(dot - text) : 0;
+  if (digits < 1 || digits > DIGITS_MOST || (digits > 1 && text[0] == '0') ||
+      !weir_number_read(text, digits, INT64_MAX, &stamp->at_us))
+    return false;
+  const char *rest = dot + 1;
+  const char *end = text + length;
+  int index = 0;
+  for (; index < WORDS; index++) {
+    size_t bytes = strlen(word(index));
+    if ((size_t)(end - rest) == bytes + 1 + HEX_DIGITS && rest[bytes] == '.' &&
+        memcmp(rest, word(index), bytes) == 0)
+      break;
+  }
+  if (index == WORDS) return false;
+  stamp->is_idle = index == WORDS - 1;
+  if (!stamp->is_idle) stamp->source = (weir_source)index;
+  return read_hex(end - HEX_DIGITS, &stamp->mark);
 }

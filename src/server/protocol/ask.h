@@ -5,13 +5,64 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
 #include <weir/http.h>
+#include <weir/limiter.h>
 #include <weir/weir.h>
 
 #include "config/config.h"
-#include "protocol/place.h"
-#include "protocol/stamp.h"
+
+/* --- names of places ----------------------------------------------------------------------------
+ *
+ * What a place is called that the server holds for a client: "5f3a9c20-17-8be01f44". The server that
+ * gave it, which of its places it is, and a number that no other client can guess. */
+
+enum { WEIR_PLACE_NAME_BYTES = 40 }; /* of its text, with the end */
+
+typedef struct weir_place_name {
+  bool is_none; /* "-": nothing is held, as the key is in a list or the limiter in shadow mode */
+  uint32_t server;
+  uint64_t number;
+  uint32_t secret;
+} weir_place_name;
+
+/* The text's length. */
+size_t weir_place_name_write(const weir_place_name *name, char text[WEIR_PLACE_NAME_BYTES]);
+
+/* False: it is no text that weir_place_name_write() writes. */
+bool weir_place_name_read(const char *text, size_t length, weir_place_name *name);
+
+/* --- stamps -------------------------------------------------------------------------------------
+ *
+ * The stamp of an answer: what must be known of a take when it is settled, as a text that any client can
+ * hand back. "1764028800123456.store.1f3a9c20": the time that it was decided for, who decided, and a
+ * mark of limiter, key and tier, so that it settles nothing else.
+ *
+ * The mark is no secret: it finds mistakes, not clients that mean harm. Any server that has the same
+ * limiters reads the stamps of the others. */
+
+enum { WEIR_STAMP_BYTES = 40 }; /* of its text, with the end */
+
+typedef struct weir_take_stamp {
+  int64_t at_us; /* weir_decision.at_us */
+  weir_source source;
+  bool is_idle; /* nothing was charged: the key is in a list, or the limiter in shadow mode */
+  uint32_t mark;
+} weir_take_stamp;
+
+/* "store", "local", "fallback", "late"; "settled", which no stamp has. */
+const char *weir_source_name(weir_source source);
+
+/* `counted`: the key as it is counted, led by its limiter's name. */
+uint32_t weir_stamp_mark(const char *counted, size_t length, const char *tier);
+
+/* The text's length. */
+size_t weir_stamp_write(const weir_take_stamp *stamp, char text[WEIR_STAMP_BYTES]);
+
+/* False: it is no text that weir_stamp_write() writes. */
+bool weir_stamp_read(const char *text, size_t length, weir_take_stamp *stamp);
+
+/* --- what is asked and answered -----------------------------------------------------------------
+ */
 
 typedef enum weir_ask_verb {
   WEIR_ASK_TAKE,

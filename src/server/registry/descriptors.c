@@ -1,6 +1,6 @@
 /* Trees of descriptors: of each domain all nodes in one array, found by parent and match. A request
  * goes down one level with each of its entries, and writes its key on the way. */
-#include "registry/descriptors.h"
+#include "registry/registry.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "random.h"
-#include "registry/keymap.h"
 #include "table.h"
 
 enum { ROOT = 0, NONE = 0, PATH_MOST = 256 };

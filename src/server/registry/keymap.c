@@ -1,7 +1,7 @@
 /* Keys and patterns of a limiter: first those of the configuration, then those of its file of
  * overrides, which has a key, a tab and the name of a tier in each line. The file is kept as it is,
  * and the table points into it. */
-#include "registry/keymap.h"
+#include "registry/registry.h"
 
 #include <errno.h>
 #include <fcntl.h>

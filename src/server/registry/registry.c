@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "array.h"
-#include "registry/keymap.h"
 #include "table.h"
 
 /* Each counts its holders: snapshots, and of a store its limiters, too. */

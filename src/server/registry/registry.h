@@ -11,14 +11,209 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
 #include <weir/weir.h>
 
 #include "config/config.h"
-#include "registry/descriptors.h"
-#include "registry/keymap.h"
-#include "registry/throttle.h"
 #include "table.h"
+
+/* --- overrides ----------------------------------------------------------------------------------
+ *
+ * Which tier is a key put into? Exact keys in a hash table, then patterns. A million keys take 16
+ * MiB beside their own bytes. */
+
+enum {
+  WEIR_KEYMAP_FILE_MOST = 64 * 1024 * 1024, /* bytes of a file of overrides */
+  WEIR_KEYMAP_KEYS_MOST = 4 * 1024 * 1024
+};
+
+/* A key or a pattern, and the tier that it is put into. */
+typedef struct weir_keymap_key {
+  uint32_t offset; /* of its bytes in the map's */
+  uint16_t length;
+  uint16_t tier;
+} weir_keymap_key;
+
+/* Zeroed it holds nothing. It must stay where it was created. */
+typedef struct weir_keymap {
+  char *bytes;               /* of all keys; those of a file as they stand in it */
+  size_t file_bytes;         /* of them */
+  weir_hash_table keys;      /* of weir_keymap_key */
+  weir_keymap_key *patterns; /* the longest first */
+  size_t pattern_count;
+} weir_keymap;
+
+/* From a list, and from the limiter's file where `limiter` is given; a key of the list stands
+ * before the same in the file. What is wrong in the file becomes faults. False: no memory. */
+bool weir_keymap_create(weir_keymap *map, const weir_config_overrides *list,
+                        const weir_config_limiter *limiter, weir_config_faults *faults);
+void weir_keymap_clean_up(weir_keymap *map);
+
+/* The tier of a key, or -1. */
+int32_t weir_keymap_find(const weir_keymap *map, const char *key, size_t length);
+
+/* Whether the key is what the pattern says, whose '*' stand for any bytes. */
+bool weir_pattern_fits(const char *pattern, size_t pattern_length, const char *key, size_t length);
+
+/* --- limiters on demand -------------------------------------------------------------------------
+ *
+ * Limiters on demand, for commands that bring their rule with them (CL.THROTTLE). All loops share
+ * them, so that a process knows each key once. Any thread.
+ *
+ * The keys of these are led by ":" alone, as no limiter of the configuration has an empty name. */
+
+#define WEIR_THROTTLE_PREFIX ":"
+enum {
+  WEIR_THROTTLE_NEW_MOST = 1000, /* in any second */
+  WEIR_THROTTLE_LOOPS_MOST = 64
+};
+
+typedef struct weir_throttle weir_throttle;
+
+/* `store` and `options` as for weir_limiter_create; the store must outlive it. `most`: how many
+ * limiters stay when no loop uses them. NULL: no memory. */
+weir_throttle *weir_throttle_create(weir_store *store, const weir_limiter_options *options,
+                                    uint32_t most);
+/* The same for rules of another algorithm, which say no burst, with `suffix` behind them. Both
+ * texts must outlive it. */
+weir_throttle *weir_throttle_create_for(weir_store *store, const weir_limiter_options *options,
+                                        const char *algorithm, const char *suffix, uint32_t most);
+void weir_throttle_destroy(weir_throttle *throttle);
+
+/* The limiter for token-bucket:count/{period_s}s,burst=burst. It is good until this loop (0 to
+ * WEIR_THROTTLE_LOOPS_MOST - 1) ends its tick; the last that it found, until it finds another in one
+ * that it ends. `now_us`: a clock that does not go back.
+ *
+ * WEIR_BAD_RULE: the figures are no rule, the message says what is accepted; WEIR_CONTENDED: "too
+ * many different limits", more than WEIR_THROTTLE_NEW_MOST new ones; WEIR_NO_MEMORY. */
+weir_status weir_throttle_find(weir_throttle *throttle, unsigned loop, int64_t burst, int64_t count,
+                               int64_t period_s, int64_t now_us, weir_limiter **limiter,
+                               weir_message *message);
+
+/* This loop uses none of those it found before, but for the last. What is above `most`, and used by no
+ * loop nor held, goes, the least recently found first. */
+void weir_throttle_end_tick(weir_throttle *throttle, unsigned loop);
+
+/* The limiter of these figures, which a loop has found in the tick that it is in, stays until it is let go
+ * as often as it was held. */
+void weir_throttle_hold(weir_throttle *throttle, int64_t burst, int64_t count, int64_t period_s);
+void weir_throttle_let_go(weir_throttle *throttle, int64_t burst, int64_t count, int64_t period_s);
+
+/* How many there are. */
+size_t weir_throttle_count(weir_throttle *throttle);
+
+/* Adds up the counts of all there are and were, so far as counts->size has room. */
+void weir_throttle_read_counts(weir_throttle *throttle, weir_limiter_counts *counts);
+
+/* --- descriptors --------------------------------------------------------------------------------
+ *
+ * Which limit does a descriptor of a request mean? The domains of the descriptor files, immutable
+ * once they are built.
+ *
+ * Keys are led by "/", which no name of a limiter has: "/DOMAIN/KEY=VALUE/KEY=VALUE", with '%', '/'
+ * and '=' as %25, %2F and %3D. So no two descriptors share a count, save where share_threshold says
+ * so: then the wildcard stands in the value's place. */
+
+/* A node of a domain's tree. */
+typedef struct weir_descriptor {
+  const weir_config_descriptor *config; /* NULL of the root */
+  weir_limiter *limiter;                /* NULL: no store is asked */
+  uint32_t limit;                       /* with a rate: which of weir_descriptors.limits */
+  bool shows_value;                     /* this one, or one above it */
+  uint32_t parent;
+  uint32_t first_wildcard, next_wildcard; /* of its children; of its parent's: 0: no more */
+} weir_descriptor;
+
+/* Read these; only descriptors.c writes. */
+typedef struct weir_domain {
+  const weir_config_domain *config;
+  size_t index;
+  weir_descriptor *nodes; /* the root is the first; their own parent stands before each */
+  uint32_t node_count;
+  weir_hash_table by_match;          /* of indices of nodes */
+  weir_throttle *throttle, *dated;   /* of limits that requests bring: weir_domain_throttle() */
+  struct weir_detail_table *details; /* NULL: no file asks for them */
+} weir_domain;
+
+typedef struct weir_descriptors { /* all domains of a snapshot */
+  size_t count;
+  uint32_t limits; /* descriptors that have a rate, of all domains */
+  weir_domain domains[];
+} weir_descriptors;
+
+/* What the stores and limiters of a snapshot are got by. */
+typedef struct weir_descriptors_source {
+  void *self;
+  /* The limiter for a rule; NULL after a fault. */
+  weir_limiter *(*find)(void *self, const weir_config_store *store, const char *rule,
+                        weir_config_place place, const char *path);
+  weir_store *(*store)(void *self, const weir_config_store *store);
+} weir_descriptors_source;
+
+/* NULL: no memory. What is wrong becomes faults. */
+weir_descriptors *weir_descriptors_create(const weir_config_envoy *config,
+                                          const weir_descriptors_source *source,
+                                          weir_config_faults *faults);
+void weir_descriptors_destroy(weir_descriptors *descriptors); /* NULL is fine */
+
+/* NULL: there is no such domain. */
+const weir_domain *weir_descriptors_find(const weir_descriptors *descriptors, const char *name,
+                                         size_t length);
+
+/* Entries of at most WEIR_CONFIG_KEY_MOST bytes each, keys and values together.
+ *
+ * The descriptor that has a rate_limit and is as deep as the request's; NULL: none, so nothing is
+ * limited. At each level KEY_VALUE comes first, then wildcards in the order of the file, then KEY.
+ * Its key is written with up to `room` bytes; *key_length is how long it is, which may be more. */
+const weir_descriptor *weir_domain_find(const weir_domain *domain, const weir_entry *entries,
+                                        size_t count, char *key, size_t room, size_t *key_length);
+
+/* Counts by the values of requests, for descriptors whose file asks so (detailed_metric,
+ * value_to_metric). All loops share them; they are those of one snapshot. Any thread. */
+enum {
+  WEIR_DETAILS_MOST = 1000, /* paths of one domain; what comes then is "other" */
+  WEIR_DETAIL_BYTES = 512   /* of one path; a longer one is "other", too */
+};
+
+typedef struct weir_detail {
+  _Atomic uint64_t within, over, shadow, none;
+  _Atomic uint64_t near; /* of those within: more than four fifths are used up */
+  size_t length;
+  char path[]; /* ends with a NUL */
+} weir_detail;
+
+/* What counts the node by the values of a request that has found it; NULL: its file asks for
+ * none. Its path is KEY=VALUE/KEY/KEY=VALUE: with the request's own value where that is asked
+ * for, else with the file's, if there is one. '%', '/', '=', '"', '\' and all that is no
+ * printable ASCII are as %22. */
+weir_detail *weir_domain_detail(const weir_domain *domain, const weir_descriptor *node,
+                                const weir_entry *entries, size_t count);
+/* Those of a domain; the first is "other". NULL: there are no more, or none at all. */
+const weir_detail *weir_domain_detail_at(const weir_domain *domain, size_t index);
+
+/* For requests that bring their own limit: the key of a descriptor, written likewise. */
+size_t weir_domain_write_key(const weir_domain *domain, const weir_entry *entries, size_t count,
+                             char *key, size_t room);
+
+/* And the limiters of such limits; every tick that used them ends with weir_descriptors_end_tick(),
+ * as weir_throttle_end_tick(). */
+weir_throttle *weir_domain_throttle(const weir_domain *domain, weir_config_unit unit);
+void weir_descriptors_end_tick(const weir_descriptors *descriptors, unsigned loop);
+
+/* Months and years of the calendar, in UTC: where a domain says `calendar: true`, the date stands
+ * in a limit's key, so that its count begins anew with it. */
+enum { WEIR_CALENDAR_BYTES = 24 };
+
+typedef struct weir_calendar {
+  char text[WEIR_CALENDAR_BYTES]; /* "/2026-03" or "/2026", as no entry is written */
+  size_t length;
+  int64_t end_s; /* when the next one begins: seconds since 1970 */
+} weir_calendar;
+
+/* The month or year that a time is in. `unit`: WEIR_CONFIG_MONTH or WEIR_CONFIG_YEAR. */
+weir_calendar weir_calendar_at(weir_config_unit unit, int64_t now_s);
+
+/* --- the registry -------------------------------------------------------------------------------
+ */
 
 enum { WEIR_NAMED_PREFIX_MOST = WEIR_CONFIG_NAME_MOST + 1 };
 

@@ -1,7 +1,7 @@
 /* Limiters on demand: a table finds them by their figures, and a list has them in the order of
  * their use. The oldest are dropped that no loop uses. A limiter is made for the first request with
  * its figures; how many are made in a second is bounded, as clients choose figures. */
-#include "registry/throttle.h"
+#include "registry/registry.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -12,7 +12,7 @@
 
 #include "protocol/bytes.h"
 #include "protocol/grpc/session.h"
-#include "protocol/http/parse.h"
+#include "protocol/http/call.h"
 #include "protocol/resp/command.h"
 #include "serve/addresses.h"
 #include "serve/asker.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "registry/descriptors.h"
+#include "registry/registry.h"
 #include "serve/protocols.h"
 #include "serve/tick.h"
 

@@ -4,7 +4,7 @@
  * length and so many bytes (2), or 4 bytes (5). A field that comes again takes the place of the one
  * before; a message within a message is merged with it. Numbers are those of the public
  * envoy/service/ratelimit/v3/rls.proto and grpc/health/v1/health.proto. */
-#include "protocol/grpc/messages.h"
+#include "protocol/grpc/session.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  *
  * A request is looked at when its head is there, and again when its body is. Until then the parser
  * keeps where it stopped, so that bytes are not gone through again and again as they come. */
-#include "protocol/http/parse.h"
+#include "protocol/http/call.h"
 
 #include <string.h>
 #include <strings.h>

@@ -1,7 +1,7 @@
 /* A parser that reads each byte once, wherever a request is cut, and notes where arguments stand as it
  * comes to them. What waits for more takes 20 bytes, not two numbers an argument: arguments that came
  * with earlier bytes are looked up again once the request is whole. */
-#include "protocol/resp/parse.h"
+#include "protocol/resp/command.h"
 
 #include <string.h>
 
