@@ -1,11 +1,11 @@
 /* A server in virtual time, and the network before it: one server, which executes what arrives in
- * that order, for as many clients as there are. The counters are those of src/tools/simulate/slots.c. */
+ * that order, for as many clients as there are. The counters are those of src/tools/simulate/driver.c. */
 #ifndef TESTS_SCALE_SERVER_H
 #define TESTS_SCALE_SERVER_H
 
 #include <weir/backend.h>
 
-#include "simulate/slots.h"
+#include "simulate/driver.h"
 
 struct server {
   weir_slots places[WEIR_PLACES];

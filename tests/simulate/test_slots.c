@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "simulate/slots.h"
+#include "simulate/driver.h"
 
 static weir_slots places[WEIR_PLACES];
 static uint64_t version;

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "simulate/spans.h"
+#include "simulate/held.h"
 
 enum { MOST = 16 };
 

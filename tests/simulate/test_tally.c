@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "simulate/denied.h"
+#include "simulate/simulation.h"
 
 /* A poor hash, so that keys meet. */
 static void count(weir_denied_keys *tally, const char *key, int64_t now_us) {

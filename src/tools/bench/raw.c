@@ -8,8 +8,6 @@
 #include <string.h>
 #include <weir/backend.h>
 
-#include "bench/wire.h"
-
 enum { AT_ONCE = 256 }; /* commands in one write while preparing */
 
 struct weir_bench_raw {

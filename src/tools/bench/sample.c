@@ -1,5 +1,5 @@
 /* Which key the next request is for; and times in bins whose width grows with the time. */
-#include "bench/sample.h"
+#include "bench/bench.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,7 +7,6 @@
 
 #include "bench/bench.h"
 #include "bench/raw.h"
-#include "bench/sample.h"
 
 /* Of one process. */
 typedef struct weir_bench_share {

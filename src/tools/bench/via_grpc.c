@@ -1,6 +1,6 @@
 /* Frames of HTTP/2 by hand, so that a client costs as little as one can: only the fields of
  * answers, which are compressed, are read by nghttp2. */
-#include "bench/wire.h"
+#include "bench/raw.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdlib.h>

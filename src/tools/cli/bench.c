@@ -9,9 +9,8 @@
 #include <unistd.h>
 
 #include "bench/bench.h"
-#include "commands.h"
-#include "gnuplot.h"
-#include "json.h"
+#include "options.h"
+#include "output.h"
 #include "report.h"
 
 /* Of so many keys a limiter remembers something by default; a benchmark of more asks for more. */

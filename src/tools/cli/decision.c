@@ -3,8 +3,8 @@
 
 #include <inttypes.h>
 
-#include "json.h"
 #include "options.h"
+#include "output.h"
 #include "report.h"
 
 enum { DIGITS = 0 }; /* every number of the objects is whole */

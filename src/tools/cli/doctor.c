@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "array.h"
-#include "commands.h"
-#include "json.h"
+#include "options.h"
+#include "output.h"
 #include "report.h"
 
 /* Copies of findings, in the order in which they were told. */

@@ -6,9 +6,9 @@
 
 #include <weir/word.h>
 
-#include "commands.h"
-#include "help.h"
+#include "options.h"
 #include "report.h"
+#include "tables.h"
 
 static int (*const runs[WEIR_CLI_COMMANDS])(const weir_cli_options *options) = {
     [WEIR_CLI_TAKE] = weir_cli_take,     [WEIR_CLI_PEEK] = weir_cli_peek,

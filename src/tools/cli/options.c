@@ -1,5 +1,5 @@
 /* The options of a command line: what each sets, which values it takes, and what is said of those
- * it does not. table_options.c says which options there are. An error has the option's name, the
+ * it does not. tables.c says which options there are. An error has the option's name, the
  * value as it may be shown, and what is accepted. */
 #include "options.h"
 

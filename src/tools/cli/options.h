@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
 #include <weir/weir.h>
 
 #include "bench/bench.h"
@@ -73,5 +72,23 @@ bool weir_cli_options_parse(int argc, char **argv, const weir_cli_command *comma
 bool weir_cli_asks_servers_only(const weir_cli_options *options);
 
 bool weir_cli_given(const weir_cli_options *options, enum weir_cli_option id);
+
+/* --- commands -----------------------------------------------------------------------------------
+ *
+ * The commands: each writes its result to stdout, or one line to stderr, and gives the exit status.
+ * Options and the number of arguments have been checked. */
+
+int weir_cli_take(const weir_cli_options *options);
+int weir_cli_peek(const weir_cli_options *options);
+int weir_cli_refund(const weir_cli_options *options);
+int weir_cli_settle(const weir_cli_options *options);
+int weir_cli_reset(const weir_cli_options *options);
+int weir_cli_run(const weir_cli_options *options);
+int weir_cli_replay(const weir_cli_options *options);
+int weir_cli_simulate(const weir_cli_options *options);
+int weir_cli_bench(const weir_cli_options *options);
+int weir_cli_doctor(const weir_cli_options *options);
+int weir_cli_check(const weir_cli_options *options);
+int weir_cli_serve(const weir_cli_options *options); /* where the server is built */
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <weir/version.h>
 
-#include "help.h"
+#include "tables.h"
 
 /* The commands whose argument is a file, as a pattern of both shells. */
 #define READS_FILES "check | replay | serve | simulate"

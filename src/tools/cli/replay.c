@@ -11,9 +11,9 @@
 
 #include <weir/backend.h>
 
-#include "commands.h"
 #include "decision.h"
 #include "logs/trace.h"
+#include "options.h"
 #include "report.h"
 #include "session.h"
 #include "table.h"

@@ -23,7 +23,7 @@
 
 #include <weir/backend.h>
 
-#include "commands.h"
+#include "options.h"
 #include "report.h"
 #include "session.h"
 

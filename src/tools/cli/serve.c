@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
-#include "json.h"
+#include "options.h"
+#include "output.h"
 #include "registry/registry.h"
 #include "report.h"
 #include "serve/transport.h"

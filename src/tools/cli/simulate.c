@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "commands.h"
-#include "json.h"
+#include "options.h"
+#include "output.h"
 #include "report.h"
 #include "simulate.h"
 #include "simulate/attack.h"

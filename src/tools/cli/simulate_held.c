@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gnuplot.h"
+#include "output.h"
 #include "report.h"
 #include "simulate.h"
 

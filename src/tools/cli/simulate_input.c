@@ -1,7 +1,7 @@
 /* Where the requests of simulate come from: traces and access logs, or a generator. Each file is
  * read one request ahead, and one more where its time may be wrong; the earliest of all files is
  * next. */
-#include "simulate_input.h"
+#include "simulate.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "array.h"
-#include "gnuplot.h"
+#include "output.h"
 #include "report.h"
 
 enum {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
+#include "output.h"
 #include "report.h"
 #include "simulate.h"
 

@@ -1,11 +1,11 @@
 /* Chooses requests of a log, and makes their keys and costs. */
-#include "simulate_select.h"
+#include "simulate.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "array.h"
-#include "logs/line.h"
+#include "logs/access_log.h"
 #include "logs/trace.h"
 #include "number.h"
 #include "report.h"

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 enum weir_cli_command_id {
   WEIR_CLI_TAKE,
@@ -113,5 +114,19 @@ const weir_cli_option_row *weir_cli_option_find(const weir_cli_command *command,
 /* The command's option whose name is nearest; NULL where none is near. */
 const char *weir_cli_option_nearest(const weir_cli_command *command, const char *name,
                                     size_t length);
+
+/* --- help ---------------------------------------------------------------------------------------
+ *
+ * What the program says of itself. */
+
+/* The commands, and where to read on. */
+void weir_cli_help(FILE *out);
+
+/* One command: its examples, then its options. It fits a screen. */
+void weir_cli_help_command(FILE *out, const weir_cli_command *command);
+
+/* "--cost N[,N...]": an option as it is written. */
+enum { WEIR_CLI_OPTION_BYTES = 48 };
+void weir_cli_option_write(const weir_cli_option_row *row, char text[WEIR_CLI_OPTION_BYTES]);
 
 #endif

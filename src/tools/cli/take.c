@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "clock.h"
-#include "commands.h"
 #include "decision.h"
+#include "options.h"
 #include "report.h"
 #include "session.h"
 

@@ -8,7 +8,6 @@
 #include <weir/backend.h>
 
 #include "access_log.h"
-#include "line.h"
 
 /* As servers call them, the likeliest first; a point leads into an object within. */
 static const char *const times[] = {"time",       "ts",           "timestamp", "@timestamp",

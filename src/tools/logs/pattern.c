@@ -7,8 +7,6 @@
 
 #include <weir/backend.h>
 
-#include "line.h"
-
 /* What a piece may mean besides fields. Times are in one run: the first two have blanks in them,
  * and end by themselves. */
 enum {
