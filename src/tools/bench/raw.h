@@ -88,7 +88,7 @@ bool weir_bench_served_read(const weir_bench_target *target, weir_bench_served *
 /* Commands between two readings. */
 uint64_t weir_bench_served_between(const weir_bench_served *before, const weir_bench_served *after);
 
-/* --- how a server is spoken to (via.c) ----------------------------------------------------------
+/* --- how a server is spoken to (target.c) ----------------------------------------------------------
  *
  * How a server is spoken to: a blocking socket with room for what leaves together and what comes;
  * and how a server of weir is asked for one decision, and which answer came. */
