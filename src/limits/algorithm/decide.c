@@ -43,11 +43,10 @@ static void cut_to_room(const weir_machine *machine, weir_request_state *request
 /* --- what is reported --------------------------------------------------------------------------
  */
 
-/* One answer out of those of all rules that take part: those with a cost. Of those that deny
- * (`denying`: one bit each) the one that denies longest speaks, else the one with least remaining; the
+/* Of the rules that deny the one that denies longest speaks, else the one with least remaining; the
  * first of equals. What is not known counts as most. */
-static weir_decision speak(const weir_stack *stack, const weir_decision figures[],
-                           const weir_request_state *request, unsigned denying) {
+weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision figures[],
+                                const weir_request_state *request, unsigned denying) {
   weir_decision spoken = {0};
   int64_t reset_after_us = 0;
   int64_t hold_us = 0;
@@ -96,7 +95,7 @@ static void settle(weir_machine *machine, weir_request_state *request, unsigned 
     if (cost != 0) /* below 0: of a settlement */
       r->method->figures(r, request, denies && request->up_to ? 1 : cost, denies, &figures[i]);
   }
-  request->decision = speak(machine->frame.stack, figures, request, denying);
+  request->decision = weir_decide_speak(machine->frame.stack, figures, request, denying);
   request->decision.at_us = now_us;
   request->status = WEIR_OK;
   request->settled = true;
@@ -323,36 +322,6 @@ bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool fi
   return denied;
 }
 
-/* What is left behind a request of a plain charge. */
-static weir_decision plain_figures(weir_rule_state *r, const weir_request_state *request) {
-  r->room -= request->charge;
-  return (weir_decision){.allowed = true,
-                         .limit = r->rule->capacity,
-                         .remaining = r->room,
-                         .reset_after_us = r->reset_after_us,
-                         .delay_us = request->decision.delay_us,
-                         .cost = request->held + request->charge,
-                         .at_us = r->frame->now_us};
-}
-
-void weir_decide_plain(weir_machine *machine) {
-  const weir_stack *stack = machine->frame.stack;
-  for (weir_request_state *request = machine->frame.requests; request != NULL;
-       request = request->next) {
-    if (stack->count == 1) { /* it speaks for itself */
-      request->decision = plain_figures(&machine->rule_states[0], request);
-    } else {
-      weir_decision figures[WEIR_RULES_MOST];
-      for (size_t i = 0; i < stack->count; i++)
-        figures[i] = plain_figures(&machine->rule_states[i], request);
-      request->decision = speak(stack, figures, request, 0);
-      request->decision.at_us = machine->frame.now_us;
-    }
-    request->status = WEIR_OK;
-    request->settled = true;
-  }
-}
-
 void weir_decide_give_up(weir_machine *machine, weir_request_state *request) {
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
@@ -426,7 +395,7 @@ static bool recall(const weir_stack *stack, const weir_settings *settings, const
 
 static void settle_by_memo(const weir_stack *stack, const weir_decision figures[], int64_t now_us,
                            unsigned denying, weir_request_state *request) {
-  request->decision = speak(stack, figures, request, denying);
+  request->decision = weir_decide_speak(stack, figures, request, denying);
   request->decision.source = WEIR_SOURCE_LOCAL;
   request->decision.at_us = now_us;
   request->status = WEIR_OK;

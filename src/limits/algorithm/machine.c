@@ -351,17 +351,42 @@ static bool machine_plan_plain(weir_machine *machine, int64_t now_us, weir_opera
   return true;
 }
 
-/* Whether all of it fits, which settles the group. */
+/* What is left behind a request of it. */
+static weir_decision machine_tell_plain(weir_rule_state *r, const weir_request_state *request) {
+  r->room -= request->charge;
+  return (weir_decision){.allowed = true,
+                         .limit = r->rule->capacity,
+                         .remaining = r->room,
+                         .reset_after_us = r->reset_after_us,
+                         .delay_us = request->decision.delay_us,
+                         .cost = request->held + request->charge,
+                         .at_us = r->frame->now_us};
+}
+
+/* Whether all of it fits, which settles the group. A rule that is alone speaks for itself. */
 static bool machine_end_plain(weir_machine *machine) {
   weir_frame *frame = &machine->frame;
-  for (size_t i = 0; i < frame->stack->count; i++) {
-    weir_rule_state *r = &machine->rule_states[i];
+  weir_rule_state *rules = machine->rule_states;
+  size_t rule_count = frame->stack->count;
+  for (size_t i = 0; i < rule_count; i++) {
     const weir_operation *operation = &frame->operations[i];
-    if (operation->outcome != WEIR_DONE || !r->method->end_plain(r, operation)) return false;
+    if (operation->outcome != WEIR_DONE || !rules[i].method->end_plain(&rules[i], operation))
+      return false;
   }
-  weir_decide_plain(machine);
-  for (size_t i = 0; i < frame->stack->count; i++)
-    weir_expect_change(&machine->rule_states[i], machine->rule_states[i].charge);
+  for (weir_request_state *request = frame->requests; request != NULL; request = request->next) {
+    if (rule_count == 1) {
+      request->decision = machine_tell_plain(rules, request);
+    } else {
+      weir_decision figures[WEIR_RULES_MOST];
+      for (size_t i = 0; i < rule_count; i++)
+        figures[i] = machine_tell_plain(&rules[i], request);
+      request->decision = weir_decide_speak(frame->stack, figures, request, 0);
+    }
+    request->status = WEIR_OK;
+    request->settled = true;
+  }
+  for (size_t i = 0; i < rule_count; i++)
+    weir_expect_change(&rules[i], rules[i].charge);
   frame->phase = WEIR_PHASE_DONE;
   frame->operation_count = 0;
   return true;
@@ -385,6 +410,16 @@ static void machine_leave_plain(weir_machine *machine) {
 
 /* --- entry -------------------------------------------------------------------------------------
  */
+
+void weir_machine_work_on(weir_machine *machine, weir_memo *memo) {
+  const weir_memo *before = machine->frame.memo;
+  machine->frame.memo = memo;
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    r->memory = (char *)memo + ((const char *)r->memory - (const char *)before);
+    r->expected = &memo->expected[i];
+  }
+}
 
 weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
                              weir_request_state *requests, weir_operation *operations) {

@@ -21,8 +21,10 @@ bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool fi
  * overflow. */
 bool weir_decide_keeps(weir_rule_state *r);
 
-/* After a plain charge that fits: settles all requests as admitted. */
-void weir_decide_plain(weir_machine *machine);
+/* One answer out of what all rules that take part say: those with a cost. `denying`: one bit for each
+ * that denies. */
+weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision figures[],
+                                const weir_request_state *request, unsigned denying);
 
 /* A member that was admitted no longer is: what goes back is in each rule state's `unused`. */
 void weir_decide_give_up(weir_machine *machine, weir_request_state *request);

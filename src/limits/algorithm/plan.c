@@ -27,6 +27,16 @@ uint32_t weir_plan_stake(int64_t part, int64_t whole) {
   return (uint32_t)(((part >> shift) * (int64_t)WEIR_STAKE_WHOLE + half) / (whole >> shift));
 }
 
+void weir_request_offer(const weir_stack *stack, weir_request_state *request) {
+  int64_t offer = request->cost;
+  if (request->up_to) {
+    int64_t capacity = weir_stack_least_capacity(stack);
+    if (offer > capacity) offer = capacity;
+    if (request->most > 0 && offer > request->most) offer = request->most;
+  }
+  request->charge = offer - request->held;
+}
+
 void weir_machine_enter(weir_machine *machine, weir_phase phase) {
   machine->frame.phase = phase;
   for (size_t i = 0; i < machine->frame.stack->count; i++)
@@ -85,4 +95,28 @@ void weir_expect_add(weir_rule_state *r, int64_t index, int64_t amount) {
   }
   expected->amount += amount;
   if (expected->amount < 0) expected->amount = 0;
+}
+
+/* --- the share ---------------------------------------------------------------------------------
+ */
+
+void weir_share_learn(weir_share *share, weir_lesson *lesson, bool connected, int64_t before,
+                      int64_t cost) {
+  if (connected) {
+    int64_t all = before - share->before;
+    share->mine += share->last;
+    share->all += all;
+    lesson->mine += share->last;
+    lesson->all += all;
+  }
+  lesson->cost += cost;
+  lesson->charges++;
+  share->before = before;
+  share->last = cost;
+}
+
+void weir_share_halve(weir_share *share, int64_t times) {
+  if (times > 62) times = 62;
+  share->mine /= INT64_C(1) << times;
+  share->all /= INT64_C(1) << times;
 }

@@ -97,26 +97,10 @@ static inline void weir_expect_compare(weir_rule_state *r, int64_t index, int64_
 
 /* An own charge of `cost` stands on top of `before`: what there is since the last one is learnt,
  * where the two are connected. */
-static inline void weir_share_learn(weir_share *share, weir_lesson *lesson, bool connected,
-                                    int64_t before, int64_t cost) {
-  if (connected) {
-    int64_t all = before - share->before;
-    share->mine += share->last;
-    share->all += all;
-    lesson->mine += share->last;
-    lesson->all += all;
-  }
-  lesson->cost += cost;
-  lesson->charges++;
-  share->before = before;
-  share->last = cost;
-}
+void weir_share_learn(weir_share *share, weir_lesson *lesson, bool connected, int64_t before,
+                      int64_t cost);
 
 /* Halves what was learnt, so many times. */
-static inline void weir_share_halve(weir_share *share, int64_t times) {
-  if (times > 62) times = 62;
-  share->mine /= INT64_C(1) << times;
-  share->all /= INT64_C(1) << times;
-}
+void weir_share_halve(weir_share *share, int64_t times);
 
 #endif
