@@ -382,7 +382,7 @@ static weir_connection_ask rest(weir_connection *connection, int64_t now_us) {
 }
 
 static weir_connection_ask send_more(weir_connection *connection, int64_t now_us) {
-  if (connection->turns++ < WEIR_WIRE_TURNS && weir_stream_has_to_send(connection) &&
+  if (connection->turns++ < WEIR_WIRE_TURNS &&
       weir_stream_fill(connection, connection->unix_s, now_us) > 0)
     return WEIR_ASK_SEND;
   return rest(connection, now_us);
@@ -410,54 +410,6 @@ static weir_connection_ask tend(weir_connection *connection, int64_t now_us) {
   }
   connection->turns = 0;
   return send_more(connection, now_us);
-}
-
-static weir_connection_ask step_open(weir_connection *connection, const weir_event *event,
-                                     int64_t now_us) {
-  bool whole;
-  if (connection->state == WEIR_CONNECTION_DRAINING && connection->first == NULL &&
-      event->kind == WEIR_EVENT_LOOK)
-    return depart(connection, now_us);
-  switch (event->kind) {
-    case WEIR_EVENT_LOOK:
-    case WEIR_EVENT_SOCKET:
-    case WEIR_EVENT_TIME: {
-      bool idle = now_us - connection->active_us > WEIR_WIRE_IDLE_US;
-      bool readable = event->kind == WEIR_EVENT_SOCKET && event->readable;
-      connection->active_us = now_us;
-      connection->unix_s = event->unix_s;
-      connection->unread = connection->read_out = false;
-      connection->turns = 0;
-      return idle || readable ? WEIR_ASK_RECEIVE : tend(connection, now_us);
-    }
-    case WEIR_EVENT_RECEIVED:
-      connection->read_out = event->amount == 0;
-      whole = event->amount == sizeof connection->in - connection->in_end;
-      if (event->amount > 0 && !weir_stream_decode(connection, event->amount))
-        return lose(connection, now_us);
-      if ((whole || event->more) && ++connection->turns < WEIR_WIRE_TURNS) return WEIR_ASK_RECEIVE;
-      connection->unread = event->more;
-      return connection->failing ? lose(connection, now_us) : tend(connection, now_us);
-    case WEIR_EVENT_SENT:
-      if (event->amount == 0) return rest(connection, now_us);
-      weir_stream_accept(connection, event->amount);
-      return send_more(connection, now_us);
-    case WEIR_EVENT_HUNG_UP:
-      weir_message_set(&connection->why, "the server closed the connection");
-      return lose(connection, now_us);
-    case WEIR_EVENT_FAILED:
-      if (!event->sending) {
-        explain(connection, "receiving failed", event);
-        return lose(connection, now_us);
-      }
-      /* What the server answered before it hung up still counts. */
-      explain(connection, "sending failed", event);
-      connection->failing = true;
-      connection->turns = 0;
-      return WEIR_ASK_RECEIVE;
-    default: /* of a connection that was being made when it was left */
-      return tend(connection, now_us);
-  }
 }
 
 void weir_server_move(weir_wire_server *server) {
@@ -511,6 +463,49 @@ __attribute__((cold, noinline)) static weir_connection_ask step_towards_ready(
 
 weir_connection_ask weir_connection_step(weir_connection *connection, const weir_event *event,
                                          int64_t now_us) {
-  return weir_connection_is_open(connection) ? step_open(connection, event, now_us)
-                                             : step_towards_ready(connection, event, now_us);
+  bool whole;
+  if (!weir_connection_is_open(connection)) return step_towards_ready(connection, event, now_us);
+  if (connection->state == WEIR_CONNECTION_DRAINING && connection->first == NULL &&
+      event->kind == WEIR_EVENT_LOOK)
+    return depart(connection, now_us);
+  switch (event->kind) {
+    case WEIR_EVENT_LOOK:
+    case WEIR_EVENT_SOCKET:
+    case WEIR_EVENT_TIME: {
+      bool idle = now_us - connection->active_us > WEIR_WIRE_IDLE_US;
+      bool readable = event->kind == WEIR_EVENT_SOCKET && event->readable;
+      connection->active_us = now_us;
+      connection->unix_s = event->unix_s;
+      connection->unread = connection->read_out = false;
+      connection->turns = 0;
+      return idle || readable ? WEIR_ASK_RECEIVE : tend(connection, now_us);
+    }
+    case WEIR_EVENT_RECEIVED:
+      connection->read_out = event->amount == 0;
+      whole = event->amount == sizeof connection->in - connection->in_end;
+      if (event->amount > 0 && !weir_stream_decode(connection, event->amount))
+        return lose(connection, now_us);
+      if ((whole || event->more) && ++connection->turns < WEIR_WIRE_TURNS) return WEIR_ASK_RECEIVE;
+      connection->unread = event->more;
+      return connection->failing ? lose(connection, now_us) : tend(connection, now_us);
+    case WEIR_EVENT_SENT:
+      if (event->amount == 0) return rest(connection, now_us);
+      weir_stream_accept(connection, event->amount);
+      return send_more(connection, now_us);
+    case WEIR_EVENT_HUNG_UP:
+      weir_message_set(&connection->why, "the server closed the connection");
+      return lose(connection, now_us);
+    case WEIR_EVENT_FAILED:
+      if (!event->sending) {
+        explain(connection, "receiving failed", event);
+        return lose(connection, now_us);
+      }
+      /* What the server answered before it hung up still counts. */
+      explain(connection, "sending failed", event);
+      connection->failing = true;
+      connection->turns = 0;
+      return WEIR_ASK_RECEIVE;
+    default: /* of a connection that was being made when it was left */
+      return tend(connection, now_us);
+  }
 }

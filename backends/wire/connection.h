@@ -232,10 +232,6 @@ void weir_connection_tell_misses(weir_connection *connection, int64_t now_us);
 
 /* --- stream.c: slots in line, and their bytes ------------------------------------------------- */
 
-static inline bool weir_slot_is_done(const weir_wire_slot *slot) {
-  return atomic_load_explicit(&slot->state, memory_order_acquire) == WEIR_SLOT_DONE;
-}
-
 static inline void weir_slot_become(weir_wire_slot *slot, weir_slot_state state) {
   atomic_store_explicit(&slot->state, state, memory_order_release);
 }

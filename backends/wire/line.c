@@ -470,7 +470,7 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
     bool goes_on = false;
     if (connection->left != NULL || connection->state == WEIR_CONNECTION_CLOSED) tidy(line);
     if (ask == WEIR_ASK_WAIT || ask == WEIR_ASK_NOTHING) {
-      if (weir_slot_is_done(slot) || slot->connection != connection) break;
+      if (slot->state == WEIR_SLOT_DONE || slot->connection != connection) break;
       if (waits > 0) now_us = weir_monotonic_us();
       if (now_us >= end_us) break;
       ask = WEIR_ASK_WAIT;
@@ -494,7 +494,7 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
   /* Who led while others waited: the figures say whether some starve. */
   if (line->waiting < 2) return;
   int64_t led_us = weir_monotonic_us() - since_us;
-  uint64_t served = line->done - done - weir_slot_is_done(slot);
+  uint64_t served = line->done - done - (slot->state == WEIR_SLOT_DONE);
   weir_wire_leading *leading = &line->leading;
   int bin = served > 0 ? 64 - __builtin_clzll(served) : 0;
   leading->times++;
@@ -554,7 +554,7 @@ static void yield(weir_wire_line *line, const weir_wire_slot *slot, int times, i
   unlock(wire);
   for (int i = 0; i < times && took_us <= YIELD_US; i++) {
     int64_t since_us = *now_us;
-    if (i > 0 && (weir_slot_is_done(slot) || line->worker == WEIR_WORKER_NONE)) break;
+    if (i > 0 && (slot->state == WEIR_SLOT_DONE || line->worker == WEIR_WORKER_NONE)) break;
     sched_yield();
     *now_us = weir_monotonic_us();
     took_us = *now_us - since_us;
@@ -574,10 +574,10 @@ static void yield(weir_wire_line *line, const weir_wire_slot *slot, int times, i
 static void follow(weir_wire_line *line, weir_wire_slot *slot, int64_t end_us, int64_t now_us) {
   weir_wire *wire = line->wire;
   if (slot->encoded == 0) send_beside(line, now_us);
-  if (is_crowd(wire) && wire->took_us < NEAR_US && !weir_slot_is_done(slot))
+  if (is_crowd(wire) && wire->took_us < NEAR_US && slot->state != WEIR_SLOT_DONE)
     yield(line, slot, YIELDS, &now_us);
   bool leads = line->worker == WEIR_WORKER_NONE || slot->connection != line->connection;
-  if (!weir_slot_is_done(slot) && !leads) sleep_until(wire, slot, end_us);
+  if (slot->state != WEIR_SLOT_DONE && !leads) sleep_until(wire, slot, end_us);
 }
 
 /* Leads or follows until the slot is done or the time is over. A slot may be handed over to the first
@@ -593,17 +593,17 @@ static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   wire->waiting++;
   if (wire->pressed && now_us >= wire->pressed_until_us) wire->pressed = false;
   if (wire->server.wants_further) push_further(wire, now_us);
-  while (!weir_slot_is_done(slot) && now_us < end_us) {
+  while (slot->state != WEIR_SLOT_DONE && now_us < end_us) {
     weir_wire_line *line = line_of(wire, slot);
     line->waiting++;
     if (is_crowd(wire) && line->waiting > 1) yield(line, slot, 1, &now_us);
-    bool stays = !weir_slot_is_done(slot) && slot->connection == line->connection;
+    bool stays = slot->state != WEIR_SLOT_DONE && slot->connection == line->connection;
     if (stays && line->worker == WEIR_WORKER_NONE)
       lead(line, slot, end_us, now_us);
     else if (stays)
       follow(line, slot, end_us, now_us);
     line->waiting--;
-    if (!weir_slot_is_done(slot)) now_us = weir_monotonic_us();
+    if (slot->state != WEIR_SLOT_DONE) now_us = weir_monotonic_us();
   }
   slot->waiter = WEIR_WAITER_NONE;
   wire->waiting--;
@@ -779,11 +779,11 @@ void weir_wire_flush(weir_wire *wire) {
 }
 
 bool weir_wire_wait(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
-  if (weir_slot_is_done(slot)) return true;
+  if (slot->state == WEIR_SLOT_DONE) return true;
   pthread_mutex_lock(&wire->lock);
   wait_until(wire, slot, end_us < slot->deadline_us ? end_us : slot->deadline_us);
   unlock(wire);
-  return weir_slot_is_done(slot);
+  return slot->state == WEIR_SLOT_DONE;
 }
 
 /* Out of time: what was not sent never will be, what was sent is left to be counted off. */
@@ -830,10 +830,10 @@ static bool abandon(weir_wire *wire, weir_wire_slot *slot, weir_message *message
 
 /* Ends the slot for its caller. The lock is held. */
 static bool finish(weir_wire *wire, weir_wire_slot *slot, weir_message *message) {
-  if (!weir_slot_is_done(slot)) {
+  if (slot->state != WEIR_SLOT_DONE) {
     wait_until(wire, slot, slot->deadline_us);
-    if (!weir_slot_is_done(slot)) look_once_more(line_of(wire, slot));
-    if (!weir_slot_is_done(slot)) return abandon(wire, slot, message);
+    if (slot->state != WEIR_SLOT_DONE) look_once_more(line_of(wire, slot));
+    if (slot->state != WEIR_SLOT_DONE) return abandon(wire, slot, message);
   }
   bool explained = collect(wire, slot, message);
   give(wire, slot);

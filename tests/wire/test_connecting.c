@@ -117,7 +117,7 @@ static void a_connection_that_takes_longer_than_a_deadline_is_no_outage(void **s
   for (int i = 0; i < ROUNDS; i++) {
     weir_operation add = add_to("weir:t:{connecting}:1", 1);
     weir_wire_slot *goes_on = submit(wire, &add, PATIENCE_US);
-    assert_false(weir_slot_is_done(goes_on));
+    assert_false(goes_on->state == WEIR_SLOT_DONE);
     answer other = ask(wire, LATE_MS * MS);
     assert_int_equal(other.outcome, WEIR_NOT_SENT);
     assert_true(other.turned_away);
