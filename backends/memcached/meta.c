@@ -15,6 +15,13 @@ static char *put_verb(char *out, const char verb[3], const weir_operation *opera
   return out + 3 + operation->key_length;
 }
 
+/* " T90", for instance. */
+static char *put_flag(char *out, char flag, uint64_t number) {
+  out[0] = ' ';
+  out[1] = flag;
+  return weir_number_write(out + 2, number);
+}
+
 /* The number that a command is sent with and its reply has to show, of two digits at the most: a reply
  * that is missing, or too many, is noticed within the next. */
 static uint32_t opaque_of(const weir_wire_command *command) {
@@ -24,15 +31,15 @@ static uint32_t opaque_of(const weir_wire_command *command) {
 /* The line of what stores a value, up to its flags, and the value that follows the line. */
 static char *put_store(char *end, const weir_wire_command *command, int64_t unix_s, char *data) {
   const weir_operation *operation = &command->operation;
-  char *data_end = weir_number_put(data, "", (uint64_t)operation->value);
+  char *data_end = weir_number_write(data, (uint64_t)operation->value);
   end = weir_number_put(put_verb(end, "ms ", operation), " ", (uint64_t)(data_end - data));
   memcpy(data_end, "\r\n", sizeof "\r\n");
   if (operation->kind == WEIR_CREATE) end = weir_text_put(end, " ME c");
   if (operation->kind == WEIR_SWAP) {
-    end = weir_number_put(end, " C", weir_version_to_cas(command, operation->version));
+    end = put_flag(end, 'C', weir_version_to_cas(command, operation->version));
     end = weir_text_put(end, " c");
   }
-  return weir_number_put(end, " T", weir_ttl_seconds(operation->ttl_us, unix_s));
+  return put_flag(end, 'T', weir_ttl_seconds(operation->ttl_us, unix_s));
 }
 
 /* The bytes of one operation. What a command answers with is asked for by flags: v the value, c the
@@ -45,15 +52,15 @@ static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out
   switch (operation->kind) {
     case WEIR_ADD: /* creates the item where there is none: N how long it lives, J its value */
       end = put_verb(end, "ma ", operation);
-      end = weir_number_put(end, " N", weir_ttl_seconds(operation->ttl_us, unix_s));
+      end = put_flag(end, 'N', weir_ttl_seconds(operation->ttl_us, unix_s));
       first = end;
-      end = weir_number_put(end, " J", (uint64_t)operation->seed + delta);
+      end = put_flag(end, 'J', (uint64_t)operation->seed + delta);
       if (operation->seed == 0) { /* the same digits again, and what is written over */
         memmove(end, first, WEIR_NUMBER_MOST + 2);
         end[1] = 'D';
         end += end - first;
       } else {
-        end = weir_number_put(end, " D", delta);
+        end = put_flag(end, 'D', delta);
       }
       end = weir_text_put(end, " v");
       break;
@@ -71,13 +78,13 @@ static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out
     case WEIR_SUB:
     case WEIR_RAISE: /* never asked for: the backend lacks the trait */
       end = put_verb(end, "ma ", operation);
-      end = weir_text_put(weir_number_put(end, " D", -delta), " v");
+      end = weir_text_put(put_flag(end, 'D', -delta), " v");
       break;
   }
-  end = weir_text_put(weir_number_put(end, " O", opaque_of(command)), "\r\n");
+  end = weir_text_put(put_flag(end, 'O', opaque_of(command)), "\r\n");
   if (renews(operation)) { /* returns nothing and sets the TTL */
     end = put_verb(end, "mg ", operation);
-    end = weir_number_put(end, " T", weir_ttl_seconds(operation->ttl_us, unix_s));
+    end = put_flag(end, 'T', weir_ttl_seconds(operation->ttl_us, unix_s));
     end = weir_text_put(end, "\r\n");
   }
   if (data[0] != '\0') end = weir_text_put(end, data);
