@@ -102,17 +102,6 @@ static const char *operation_fault(const weir_backend *backend, const weir_opera
   return NULL;
 }
 
-/* What the backend did wrong, or NULL. */
-static const char *outcome_fault(const weir_backend *backend, const weir_operation *operation) {
-  unsigned outcome = (unsigned)operation->outcome;
-  if (outcome >= OUTCOME_COUNT) return "an outcome that does not exist";
-  if (!((kinds[operation->kind].outcomes | always) & BIT(outcome))) return outcome_names[outcome];
-  if (operation->kind == WEIR_GET && operation->outcome == WEIR_DONE &&
-      backend->traits & WEIR_TRAIT_SWAP && operation->version_out == 0)
-    return "DONE with version 0";
-  return NULL;
-}
-
 static void refuse_all(weir_operation *operations, size_t count) {
   for (size_t i = 0; i < count; i++)
     operations[i].outcome = WEIR_REFUSED;
@@ -140,14 +129,25 @@ __attribute__((noinline)) static bool check_operations(const weir_backend *backe
   return true;
 }
 
+/* What the backend did wrong makes an outcome unknown. */
 __attribute__((noinline)) static void check_outcomes(const weir_backend *backend,
                                                      weir_operation *operations, size_t count,
                                                      weir_message *message) {
   for (size_t i = 0; i < count; i++) {
-    const char *fault = outcome_fault(backend, &operations[i]);
+    const struct kind *kind = &kinds[operations[i].kind];
+    unsigned outcome = (unsigned)operations[i].outcome;
+    bool versioned =
+        operations[i].kind == WEIR_GET && outcome == WEIR_DONE && backend->traits & WEIR_TRAIT_SWAP;
+    const char *fault = NULL;
+    if (outcome >= OUTCOME_COUNT)
+      fault = "an outcome that does not exist";
+    else if (!((kind->outcomes | always) & BIT(outcome)))
+      fault = outcome_names[outcome];
+    else if (versioned && operations[i].version_out == 0)
+      fault = "DONE with version 0";
     if (fault == NULL) continue;
     weir_message_set(message, "backend %s broke its contract: operation %zu (%s) ended in %s",
-                     backend->name, i, kinds[operations[i].kind].name, fault);
+                     backend->name, i, kind->name, fault);
     operations[i].outcome = WEIR_UNKNOWN;
   }
 }

@@ -1,5 +1,5 @@
-/* A store: opened by its URL, connected ahead of the first decision, closed; and which limiters
- * count under which tag in it. */
+/* A store: opened by its URL, connected ahead of the first decision, closed; where threads sleep that
+ * wait for its answers, and which limiters count under which tag in it. */
 #include "store/store.h"
 
 #include <sodium.h>
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "condition.h"
 #include "hash.h"
 #include "store/process.h"
 
@@ -30,6 +31,53 @@ const weir_backend *const weir_builtin_backends[] = {
 #endif
     NULL,
 };
+
+/* --- waiters -------------------------------------------------------------------------------------
+ */
+
+static void put_back_waiters(weir_store *store, weir_waiter *first, weir_waiter *last) {
+  last->next = atomic_load_explicit(&store->waiters, memory_order_relaxed);
+  while (!atomic_compare_exchange_weak(&store->waiters, &last->next, first)) {
+  }
+}
+
+static weir_waiter *create_waiter(void) {
+  weir_waiter *waiter = calloc(1, sizeof *waiter);
+  if (waiter == NULL) return NULL;
+  if (!weir_condition_init(&waiter->changed)) goto no_condition;
+  if (pthread_mutex_init(&waiter->mutex, NULL) != 0) goto no_mutex;
+  return waiter;
+
+no_mutex:
+  pthread_cond_destroy(&waiter->changed);
+no_condition:
+  free(waiter);
+  return NULL;
+}
+
+/* All are taken off at once, which no other thread can disturb, and those that are left put back. */
+weir_waiter *weir_store_take_waiter(weir_store *store) {
+  weir_waiter *taken = atomic_exchange(&store->waiters, NULL);
+  if (taken == NULL) return create_waiter();
+  weir_waiter *last = taken->next;
+  while (last != NULL && last->next != NULL)
+    last = last->next;
+  if (last != NULL) put_back_waiters(store, taken->next, last);
+  return taken;
+}
+
+void weir_store_keep_waiter(weir_store *store, weir_waiter *waiter) {
+  put_back_waiters(store, waiter, waiter);
+}
+
+static void free_waiters(weir_store *store) {
+  for (weir_waiter *waiter = store->waiters, *next; waiter != NULL; waiter = next) {
+    next = waiter->next;
+    pthread_cond_destroy(&waiter->changed);
+    pthread_mutex_destroy(&waiter->mutex);
+    free(waiter);
+  }
+}
 
 /* --- opened and closed --------------------------------------------------------------------------
  */
@@ -153,7 +201,7 @@ weir_status weir_store_open_backend(const weir_backend *backend, const char *url
 void weir_store_close(weir_store *store) {
   if (store == NULL) return;
   store->backend->close(store->handle);
-  weir_store_free_waiters(store);
+  free_waiters(store);
   sodium_memzero(store->secret, sizeof store->secret);
   free(store);
 }

@@ -27,7 +27,9 @@ typedef struct weir_store_use {
 
 enum { WEIR_STORE_USE_BUCKETS = 256 };
 
-/* Where a thread sleeps until others have answered what it asks. */
+/* Where a thread sleeps until others have answered what it asks. They may still be about to tell it when
+ * it has gone on: so no waiter is freed while its store is open, and a thread that tells one late touches
+ * memory that is there, and wakes another for nothing. */
 typedef struct weir_waiter {
   struct weir_waiter *next; /* in the store's pool */
   pthread_mutex_t mutex;
@@ -59,7 +61,6 @@ void weir_store_leave(weir_store *store, weir_store_use *use);
 /* One waiter for one thread at a time, which hands it back. Any thread; NULL: no memory. */
 weir_waiter *weir_store_take_waiter(weir_store *store);
 void weir_store_keep_waiter(weir_store *store, weir_waiter *waiter);
-void weir_store_free_waiters(weir_store *store); /* when it closes */
 
 /* Members that a backend was built without are not there. */
 static inline bool weir_backend_reaches(const weir_backend *backend, size_t end) {
