@@ -4,7 +4,7 @@
  *             the rest, and is admitted from both
  *     lead    last of the group stands a request of the leader's own, for what may come
  *     finish  what that was granted is usable from now on; what was not used is free again
- *     refill  a group of that request alone, before what is held has been used (refill.c)
+ *     refill  a group of that request alone, before what is held has been used (renew.c)
  *
  * What ended before it was used goes back: in front of the next operations, of the same key or of
  * another, or when a limiter is told to.

@@ -7,9 +7,9 @@
  *     reserve.c   public entry points of reservations
  *     reserved.c  which reservations are open
  *     place.c     what is held, by key: entering, believing, leaving, handing on
- *     renew.c     what is done before it is needed: by a thread of its own, or the caller's loop
+ *     renew.c     what is done before it is needed, by a thread of its own or the caller's loop;
+ *                 refilling lots that run out
  *     pay.c       paying again for what is held
- *     refill.c    refilling lots that run out
  *     settle.c    public entry points of those who pay what it really was, and of those who give back
  *     request.c   public entry points of one request; has it decided
  *     check.c     what a caller may ask for

@@ -1,5 +1,5 @@
 /* What is done before it is needed: places that are held are paid for again (pay.c), lots that run out
- * are refilled (refill.c). A thread of the limiter's own does it, or the caller's loop.
+ * are refilled. A thread of the limiter's own does it, or the caller's loop.
  *
  *     NONE ──> RUNS ──> ENDED       started by who needs it; it ends by itself when nothing is left
  *               ^         |
