@@ -27,7 +27,10 @@ void weir_lock_wait(weir_lock *lock);
 void weir_lock_wake(weir_lock *lock);
 
 static inline void weir_lock_take(weir_lock *lock) {
-  if (!weir_lock_try(lock)) weir_lock_wait(lock);
+  unsigned seen = WEIR_LOCK_FREE;
+  if (!atomic_compare_exchange_strong_explicit(&lock->state, &seen, WEIR_LOCK_HELD,
+                                               memory_order_acquire, memory_order_relaxed))
+    weir_lock_wait(lock);
 }
 
 static inline void weir_lock_leave(weir_lock *lock) {

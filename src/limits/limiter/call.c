@@ -127,6 +127,7 @@ weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {
   }
   if (call == NULL) call = create_call(limiter);
   if (call == NULL) return NULL;
+  call->idle_place = place;
   call->round_trips = call->keys_lost = 0;
   call->explained = NULL;
   call->all_or_none = false;
@@ -144,7 +145,7 @@ void weir_call_release(weir_call *call) {
   weir_limiter *limiter = call->limiter;
   if (call->round_trips > 0)
     weir_counts_add_work(limiter->counts, call->round_trips, call->keys_lost);
-  put_back(&limiter->idle->places[weir_thread_place()], call, call);
+  put_back(call->idle_place, call, call);
 }
 
 /* --- time --------------------------------------------------------------------------------------

@@ -81,8 +81,9 @@ typedef struct weir_round {
 
 typedef struct weir_call {
   struct weir_call *next_idle;
-  struct weir_call *head; /* the first of its list; itself, where it is alone */
-  struct weir_call *also; /* the next of its list, or NULL */
+  struct weir_idle_place *idle_place; /* where it was taken, and goes back to */
+  struct weir_call *head;             /* the first of its list; itself, where it is alone */
+  struct weir_call *also;             /* the next of its list, or NULL */
   struct weir_limiter *limiter;
   weir_moment at; /* read since the deadline began, or the call last led or waited */
   bool
@@ -310,14 +311,8 @@ bool weir_outage_withholds(struct weir_limiter *limiter, weir_memo_entry *entry,
 /* Whether a request need not wait for another that finds out whether the store is back: it was away
  * for the key's last request, and has not answered since. Then the account answers it. One of the same
  * call, `earlier` or NULL, goes with it. */
-static inline bool weir_outage_goes_past(const weir_memo_entry *entry,
-                                         const weir_request_state *request,
-                                         const weir_request_state *earlier) {
-  const weir_account *account = entry->account;
-  bool takes = request->kind == WEIR_TAKE || request->withheld;
-  bool goes_on = account != NULL && account->away && account->hold_until_us == 0;
-  return takes && entry->busy && earlier == NULL && goes_on;
-}
+bool weir_outage_goes_past(const weir_memo_entry *entry, const weir_request_state *request,
+                           const weir_request_state *earlier);
 
 /* Puts what the key's account owes in front of a group that is about to start. */
 void weir_outage_offer(struct weir_limiter *limiter, weir_group *group);

@@ -149,7 +149,6 @@ static unsigned send(weir_store *store, weir_operation *operations, size_t count
 /* What could not leave has not been sent. */
 static void leave_rest(weir_call *call) {
   const weir_round *round = &call->round;
-  if (round->sending == round->planned_count) return;
   for (size_t at = round->sending; at < round->planned_count; at++) {
     round->planned[at].outcome = WEIR_NOT_SENT;
     round->planned[at].late = true;
@@ -220,7 +219,7 @@ static bool send_jointly(weir_call *first) {
   for (weir_call *call = first; call != NULL; call = call->also) {
     if (call->round.sending > 0) call->round_trips += round_trips;
     if (call->round.sending > 0 && call->failure.text[0] == '\0') call->failure = why;
-    leave_rest(call);
+    if (call->round.sending < call->round.planned_count) leave_rest(call);
   }
   return true;
 }
@@ -232,7 +231,7 @@ void weir_call_send(weir_call *first) {
     bool charges = round->sending > round->giving;
     call->round_trips += send(call->limiter->store, round->planned, round->sending,
                               charges ? first->charge_end_us : first->deadline_us, &call->failure);
-    leave_rest(call);
+    if (round->sending < round->planned_count) leave_rest(call);
   }
 }
 

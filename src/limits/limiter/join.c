@@ -76,13 +76,16 @@ void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_request_sta
     earlier = earlier->next;
   if (limiter->leases) weir_leases_count(limiter, entry, request, at);
   bool answered = earlier == NULL && weir_call_answer(limiter, entry, request, at);
-  if (!answered && entry->account != NULL)
+  bool goes_past = false;
+  if (!answered && entry->account != NULL) {
     answered = weir_outage_withholds(limiter, entry, request, at.now_us);
+    goes_past = weir_outage_goes_past(entry, request, earlier);
+  }
 
   if (!answered && request->call == NULL) request->call = *call = weir_call_acquire(limiter, 1);
   if (!answered && request->call == NULL) {
     fail(request, WEIR_NO_MEMORY);
-  } else if (!answered && weir_outage_goes_past(entry, request, earlier)) {
+  } else if (!answered && goes_past) {
     request->away = request->unasked = true;
     fail(request, WEIR_UNAVAILABLE);
   } else if (!answered) {

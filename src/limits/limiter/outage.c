@@ -226,6 +226,13 @@ bool weir_outage_withholds(weir_limiter *limiter, weir_memo_entry *entry,
   return weir_continue_withholds(&inside, entry->account, request, entry->fingerprint[0], now_us);
 }
 
+bool weir_outage_goes_past(const weir_memo_entry *entry, const weir_request_state *request,
+                           const weir_request_state *earlier) {
+  const weir_account *account = entry->account;
+  bool takes = request->kind == WEIR_TAKE || request->withheld;
+  return takes && entry->busy && earlier == NULL && account->away && account->hold_until_us == 0;
+}
+
 void weir_outage_offer(weir_limiter *limiter, weir_group *group) {
   weir_account *account = group->entry->account;
   weir_outage_roll(limiter, account);

@@ -30,12 +30,8 @@ struct weir_denials {
   _Alignas(CACHE_LINE_BYTES) word words[];
 };
 
-/* Acquire and release at every word cost nothing on most processors, and order the words between
- * the two readings, and the two writings, of the sequence. */
-static uint64_t get(const word *from) {
-  return atomic_load_explicit(from, memory_order_acquire);
-}
-
+/* A word that is read acquires, and one that is written releases, which costs nothing on most processors:
+ * so the words stand between the two readings, and the two writings, of the sequence. */
 static void set(word *to, uint64_t value) {
   atomic_store_explicit(to, value, memory_order_release);
 }
@@ -51,7 +47,7 @@ static void put_words(word *to, const void *from, size_t count) {
 
 static void get_words(const word *from, void *to, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    uint64_t value = get(&from[i]);
+    uint64_t value = from[i];
     memcpy((char *)to + i * sizeof value, &value, sizeof value);
   }
 }
@@ -62,9 +58,9 @@ static word *place_of(weir_denials *denials, const weir_key *key) {
 }
 
 static bool is_of(const word *place, const weir_key *key) {
-  uint64_t differ = get(&place[KEY]) ^ key->hash;
+  uint64_t differ = place[KEY] ^ key->hash;
   for (int i = 0; i < WEIR_KEY_WORDS; i++)
-    differ |= get(&place[KEY + 1 + i]) ^ key->words[i];
+    differ |= place[KEY + 1 + i] ^ key->words[i];
   return differ == 0;
 }
 
@@ -105,7 +101,7 @@ static word *find_place(weir_denials_place *at, weir_denials *denials, const wei
                         const weir_memo *memo, size_t most) {
   word *place = place_of(denials, key);
   size_t places = 2 * (denials->mask + 1);
-  if (is_of(place, key) || (int64_t)get(&place[UNTIL]) <= memo->denied_at_us || places > most)
+  if (is_of(place, key) || (int64_t)place[UNTIL] <= memo->denied_at_us || places > most)
     return place;
   add_places(at, denials, places, denials->memo_words);
   return place_of(atomic_load_explicit(at, memory_order_acquire), key);
@@ -130,7 +126,7 @@ void weir_denials_write(weir_denials_place *at, const weir_key *key, unsigned cl
     return;
   }
   word *place = find_place(at, denials, key, memo, most);
-  uint64_t sequence = get(&place[SEQUENCE]);
+  uint64_t sequence = place[SEQUENCE];
   if (sequence % 2 != 0 ||
       !atomic_compare_exchange_strong(&place[SEQUENCE], &sequence, sequence + 1))
     return; /* another key is being written here */
@@ -146,7 +142,7 @@ void weir_denials_write(weir_denials_place *at, const weir_key *key, unsigned cl
 
 bool weir_denials_has(const weir_denials_place *at, const weir_key *key) {
   weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
-  return denials != NULL && get(&place_of(denials, key)[KEY]) == key->hash;
+  return denials != NULL && place_of(denials, key)[KEY] == key->hash;
 }
 
 weir_denial_answer weir_denials_read(const weir_denials_place *at, const weir_key *key,
@@ -155,18 +151,18 @@ weir_denial_answer weir_denials_read(const weir_denials_place *at, const weir_ke
   weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
   if (denials == NULL) return WEIR_DENIAL_NONE;
   word *place = place_of(denials, key);
-  uint64_t sequence = get(&place[SEQUENCE]) & ~UINT64_C(1); /* odd: equals no later reading */
-  if (!is_of(place, key) || get(&place[STEPS]) != clock_steps || now_us < (int64_t)get(&place[AT]))
+  uint64_t sequence = place[SEQUENCE] & ~UINT64_C(1); /* odd: equals no later reading */
+  if (!is_of(place, key) || place[STEPS] != clock_steps || now_us < (int64_t)place[AT])
     return WEIR_DENIAL_NONE;
-  bool tells = told != NULL && now_us < (int64_t)get(&place[TOLD_UNTIL]);
-  if (!tells && (copy == NULL || now_us >= (int64_t)get(&place[UNTIL]))) return WEIR_DENIAL_NONE;
+  bool tells = told != NULL && now_us < (int64_t)place[TOLD_UNTIL];
+  if (!tells && (copy == NULL || now_us >= (int64_t)place[UNTIL])) return WEIR_DENIAL_NONE;
   weir_decision read; /* `told` is the caller's: written once this is known to be whole */
   if (tells)
     get_words(&place[TOLD], &read, TOLD_WORDS);
   else
     get_words(&place[MEMO], copy->bytes, denials->memo_words);
-  if (get(&place[SEQUENCE]) != sequence) return WEIR_DENIAL_NONE;
-  if (get(&place[USED]) == 0) set(&place[USED], 1);
+  if (place[SEQUENCE] != sequence) return WEIR_DENIAL_NONE;
+  if (place[USED] == 0) set(&place[USED], 1);
   if (!tells) return WEIR_DENIAL_MEMO;
   int64_t passed_us = now_us - read.at_us;
   read.retry_after_us -= passed_us;
@@ -180,7 +176,7 @@ bool weir_denials_used(const weir_denials_place *at, const weir_key *key) {
   weir_denials *denials = atomic_load_explicit(at, memory_order_acquire);
   if (denials == NULL) return false;
   word *place = place_of(denials, key);
-  if (!is_of(place, key) || get(&place[USED]) == 0) return false;
+  if (!is_of(place, key) || place[USED] == 0) return false;
   set(&place[USED], 0);
   return true;
 }
