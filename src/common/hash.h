@@ -19,7 +19,7 @@ typedef struct weir_hash_state {
 } weir_hash_state;
 
 /* Little-endian on every machine. */
-static inline uint64_t weir_hash_word(const unsigned char *bytes) {
+static inline uint64_t weir_hash_word(const void *bytes) {
   uint64_t word;
   memcpy(&word, bytes, sizeof word);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__

@@ -2,11 +2,6 @@
 
 #include <string.h>
 
-/* Eight characters, the first in the lowest byte; on every machine. */
-static uint64_t word_at(const char *text) {
-  return weir_hash_word((const unsigned char *)text);
-}
-
 #define EACH(digit) ((digit) * (UINT64_MAX / 255))
 
 /* Four to sixteen digits: those before the last eight behind zeros, which make them eight as well. */
@@ -16,15 +11,15 @@ static bool read_at_once(const char *text, size_t length, int64_t *number) {
     char eight[8] = {'0', '0', '0', '0', '0', '0', '0', '0'};
     memcpy(eight + 8 - length, text, 4);
     memcpy(eight + 4, text + length - 4, 4);
-    return weir_number_of_word(word_at(eight), number);
+    return weir_number_of_word(weir_hash_word(eight), number);
   }
   if (length > 8) {
     size_t zeros = 8 * (16 - length);
-    uint64_t word =
-        length < 16 ? word_at(text) << zeros | EACH('0') >> (64 - zeros) : word_at(text);
+    uint64_t word = length < 16 ? weir_hash_word(text) << zeros | EACH('0') >> (64 - zeros)
+                                : weir_hash_word(text);
     if (!weir_number_of_word(word, &high)) return false;
   }
-  if (!weir_number_of_word(word_at(text + length - 8), number)) return false;
+  if (!weir_number_of_word(weir_hash_word(text + length - 8), number)) return false;
   *number += high * 100000000;
   return true;
 }

@@ -29,7 +29,7 @@ static inline bool weir_number_of_word(uint64_t word, int64_t *number) {
 }
 
 static inline bool weir_number_read_eight(const char *text, int64_t *number) {
-  return weir_number_of_word(weir_hash_word((const unsigned char *)text), number);
+  return weir_number_of_word(weir_hash_word(text), number);
 }
 
 /* The digits from `at` on, 18 at the most between it and `end`: for numbers that are long as a rule.
