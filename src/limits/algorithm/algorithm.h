@@ -155,7 +155,15 @@ static inline int64_t weir_request_cost(const weir_request_state *request, size_
 
 /* A request is to be charged all that it asks for and no grant covers; one that is content with less,
  * what can fit at all. */
-void weir_request_offer(const weir_stack *stack, weir_request_state *request);
+static inline void weir_request_offer(const weir_stack *stack, weir_request_state *request) {
+  int64_t offer = request->cost;
+  if (request->up_to) {
+    int64_t capacity = weir_stack_least_capacity(stack);
+    if (offer > capacity) offer = capacity;
+    if (request->most > 0 && offer > request->most) offer = request->most;
+  }
+  request->charge = offer - request->held;
+}
 
 /* What was last known to be charged under one rule, for a process that must go on without its
  * store: so much, when. One entry a cell of a window, else one. */
@@ -309,7 +317,15 @@ weir_machine *weir_machine_init(void *memory, const weir_stack *stack,
 
 /* Works from now on with this memo itself, in the place of a copy: for a driver under whose lock no other
  * thread meets the memo before the machine is done. */
-void weir_machine_work_on(weir_machine *machine, weir_memo *memo);
+static inline void weir_machine_work_on(weir_machine *machine, weir_memo *memo) {
+  const weir_memo *before = machine->frame.memo;
+  machine->frame.memo = memo;
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    r->memory = (char *)memo + ((const char *)r->memory - (const char *)before);
+    r->expected = &memo->expected[i];
+  }
+}
 
 /* Begins a group with what is remembered of its key: it works with a copy of that, which its driver
  * keeps when the machine is done, unless it was told to work on this very memo. `requests` must stay

@@ -411,16 +411,6 @@ static void machine_leave_plain(weir_machine *machine) {
 /* --- entry -------------------------------------------------------------------------------------
  */
 
-void weir_machine_work_on(weir_machine *machine, weir_memo *memo) {
-  const weir_memo *before = machine->frame.memo;
-  machine->frame.memo = memo;
-  for (size_t i = 0; i < machine->frame.stack->count; i++) {
-    weir_rule_state *r = &machine->rule_states[i];
-    r->memory = (char *)memo + ((const char *)r->memory - (const char *)before);
-    r->expected = &memo->expected[i];
-  }
-}
-
 weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
                              weir_request_state *requests, weir_operation *operations) {
   weir_frame *frame = &machine->frame;

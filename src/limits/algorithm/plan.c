@@ -27,16 +27,6 @@ uint32_t weir_plan_stake(int64_t part, int64_t whole) {
   return (uint32_t)(((part >> shift) * (int64_t)WEIR_STAKE_WHOLE + half) / (whole >> shift));
 }
 
-void weir_request_offer(const weir_stack *stack, weir_request_state *request) {
-  int64_t offer = request->cost;
-  if (request->up_to) {
-    int64_t capacity = weir_stack_least_capacity(stack);
-    if (offer > capacity) offer = capacity;
-    if (request->most > 0 && offer > request->most) offer = request->most;
-  }
-  request->charge = offer - request->held;
-}
-
 void weir_machine_enter(weir_machine *machine, weir_phase phase) {
   machine->frame.phase = phase;
   for (size_t i = 0; i < machine->frame.stack->count; i++)

@@ -128,7 +128,7 @@ weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {
   if (call == NULL) call = create_call(limiter);
   if (call == NULL) return NULL;
   call->idle_place = place;
-  call->round_trips = call->keys_lost = 0;
+  call->work = (weir_work){0};
   call->explained = NULL;
   call->all_or_none = false;
   call->waiter = call->own_waiter;
@@ -140,11 +140,8 @@ weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {
   return NULL;
 }
 
-/* What the call did is counted here, once, and not at every round trip. */
 void weir_call_release(weir_call *call) {
-  weir_limiter *limiter = call->limiter;
-  if (call->round_trips > 0)
-    weir_counts_add_work(limiter->counts, call->round_trips, call->keys_lost);
+  if (call->work.round_trips > 0) weir_counts_add_work(call->limiter->counts, &call->work);
   put_back(call->idle_place, call, call);
 }
 

@@ -29,6 +29,7 @@
 #include "limiter/continue.h"
 #include "memo/lease.h"
 #include "memo/table.h"
+#include "metrics/counts.h"
 #include "store/store.h"
 
 /* A reading of the limiter's clock. A step of that clock makes it mean another time. */
@@ -108,8 +109,7 @@ typedef struct weir_call {
   bool refills;   /* some key is worth it */
   weir_round round;
   weir_message failure; /* of the first round that failed */
-  unsigned round_trips; /* so far, and ... */
-  unsigned keys_lost;   /* ... what was found lost: counted when the call is released */
+  weir_work work;       /* that is not counted yet: once a call has run, not at every round trip */
   weir_return *returns; /* NULL: the rules have no lease */
   size_t return_count;
   size_t returning;     /* operations of these: the first that are planned */

@@ -99,7 +99,8 @@ static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direc
     rounds--;
   }
   if (rounds > 0 || machine->frame.lost > 0)
-    weir_counts_add_work(limiter->counts, rounds, machine->frame.lost);
+    weir_counts_add_work(limiter->counts,
+                         &(weir_work){.round_trips = rounds, .keys_lost = machine->frame.lost});
   return turn == WEIR_TURN_DONE;
 }
 

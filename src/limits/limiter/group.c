@@ -56,10 +56,6 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
 /* --- naming ------------------------------------------------------------------------------------
  */
 
-static inline bool gives_back(const weir_group *group) {
-  return group->machine->frame.phase == WEIR_PHASE_TAKE_BACK;
-}
-
 /* Moves all operations that give back before the others. Their answers being taken in, the other
  * array is free. */
 static void order(weir_call *call) {
@@ -69,7 +65,8 @@ static void order(weir_call *call) {
   for (int giving = 1; giving >= 0; giving--) {
     for (size_t i = 0; i < call->group_count; i++) {
       weir_machine *machine = call->groups[i].machine;
-      if (machine->frame.operation_count == 0 || gives_back(&call->groups[i]) != giving) continue;
+      bool gives = machine->frame.phase == WEIR_PHASE_TAKE_BACK;
+      if (machine->frame.operation_count == 0 || gives != giving) continue;
       memcpy(next, machine->frame.operations, machine->frame.operation_count * sizeof *next);
       machine->frame.operations = next;
       next += machine->frame.operation_count;
@@ -119,11 +116,11 @@ static void prepare(weir_call *call) {
   }
   for (size_t i = 0; i < call->group_count; i++) {
     const weir_group *group = &call->groups[i];
-    if (gives_back(group)) giving += group->machine->frame.operation_count;
+    const weir_frame *frame = &group->machine->frame;
+    if (frame->phase == WEIR_PHASE_TAKE_BACK) giving += frame->operation_count;
     weir_call_name(call->limiter, group->entry->fingerprint, group->encoded, group->encoded_length,
-                   group->machine->frame.operations, group->machine->frame.operation_count,
-                   round->key_texts + used);
-    used += group->machine->frame.operation_count;
+                   frame->operations, frame->operation_count, round->key_texts + used);
+    used += frame->operation_count;
   }
   if (giving > 0 && giving < used) order(call);
   round->giving = giving;
@@ -217,7 +214,7 @@ static bool send_jointly(weir_call *first) {
                               charges ? first->charge_end_us : first->deadline_us, &why);
   copy(first, roomy->joint, false);
   for (weir_call *call = first; call != NULL; call = call->also) {
-    if (call->round.sending > 0) call->round_trips += round_trips;
+    if (call->round.sending > 0) call->work.round_trips += round_trips;
     if (call->round.sending > 0 && call->failure.text[0] == '\0') call->failure = why;
     if (call->round.sending < call->round.planned_count) leave_rest(call);
   }
@@ -229,8 +226,9 @@ void weir_call_send(weir_call *first) {
   for (weir_call *call = first; call != NULL; call = call->also) {
     const weir_round *round = &call->round;
     bool charges = round->sending > round->giving;
-    call->round_trips += send(call->limiter->store, round->planned, round->sending,
-                              charges ? first->charge_end_us : first->deadline_us, &call->failure);
+    call->work.round_trips +=
+        send(call->limiter->store, round->planned, round->sending,
+             charges ? first->charge_end_us : first->deadline_us, &call->failure);
     if (round->sending < round->planned_count) leave_rest(call);
   }
 }
@@ -275,13 +273,13 @@ static void absorb(weir_call *call) {
   round->planned_count = 0;
   for (size_t i = 0; i < call->group_count; i++) {
     weir_group *group = &call->groups[i];
-    const weir_machine *machine = group->machine;
+    const weir_frame *frame = &group->machine->frame;
     if (group->turn != WEIR_TURN_EXECUTE) continue;
     int64_t end_us = head->deadline_us;
-    bool is_timed = end_us != INT64_MAX && !gives_back(group);
-    for (size_t n = 0; is_timed && n < machine->frame.operation_count; n++)
-      if (machine->frame.operations[n].outcome == WEIR_NOT_SENT) end_us = head->charge_end_us;
-    bool held_up = immediate && now_us - machine->frame.now_us >= limiter->deadline_us;
+    bool is_timed = end_us != INT64_MAX && frame->phase != WEIR_PHASE_TAKE_BACK;
+    for (size_t n = 0; is_timed && n < frame->operation_count; n++)
+      if (frame->operations[n].outcome == WEIR_NOT_SENT) end_us = head->charge_end_us;
+    bool held_up = immediate && now_us - frame->now_us >= limiter->deadline_us;
     resume(call, group, now_us, held_up || head->monotonic_us >= end_us);
   }
 }
@@ -385,7 +383,7 @@ bool weir_call_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_reques
 static void finish(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
   weir_memo_entry *entry = group->entry;
-  call->keys_lost += group->machine->frame.lost;
+  call->work.keys_lost += group->machine->frame.lost;
   group->decided++;
   weir_lock_take(&entry->shard->lock);
   if (entry->account != NULL) weir_outage_settle(limiter, group);

@@ -197,15 +197,21 @@ static void wait_for_step(weir_call *first) {
   pthread_mutex_unlock(&waiter->mutex);
 }
 
-/* How long each request waited, by readings of the clock that were needed anyway: the call that
- * led it made the last one, perhaps before the request came. */
-static void count_waits(const weir_call *first) {
-  if (first->deadline_us == INT64_MAX) return;
+/* What the calls did, and how long their requests waited, by readings of the clock that were needed
+ * anyway: the call that led a request made the last one, perhaps before the request came. Requests of one
+ * round waited as long, and are counted at once. */
+static void count_work(weir_call *first) {
+  bool waited = first->deadline_us != INT64_MAX;
   int64_t begin_us = first->deadline_us - first->limiter->deadline_us;
-  for (const weir_call *call = first; call != NULL; call = call->also) {
-    for (size_t i = 0; i < call->ask_count; i++) {
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    for (size_t i = 0; waited && i < call->ask_count; i++) {
       int64_t end_us = call->requests[i].end_us;
-      if (end_us > 0) weir_counts_add_wait(call->limiter->counts, end_us - begin_us);
+      if (end_us == 0) continue;
+      call->work.waits++;
+      if (i + 1 < call->ask_count && call->requests[i + 1].end_us == end_us) continue;
+      call->work.wait_us = end_us - begin_us;
+      weir_counts_add_work(call->limiter->counts, &call->work);
+      call->work = (weir_work){0};
     }
   }
 }
@@ -239,5 +245,5 @@ void weir_call_run(weir_call *first) {
     go_on(first);
     next = next_step(first);
   }
-  count_waits(first);
+  count_work(first);
 }

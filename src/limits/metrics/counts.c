@@ -78,12 +78,6 @@ void weir_counts_add(weir_counts *counts, weir_status status, const weir_decisio
   atomic_fetch_add_explicit(&shard->failed[decision->store_status], 1, memory_order_relaxed);
 }
 
-void weir_counts_add_work(weir_counts *counts, unsigned round_trips, unsigned keys_lost) {
-  weir_counts_shard *shard = own_shard(counts);
-  atomic_fetch_add_explicit(&shard->round_trips, round_trips, memory_order_relaxed);
-  if (keys_lost > 0) atomic_fetch_add_explicit(&shard->keys_lost, keys_lost, memory_order_relaxed);
-}
-
 void weir_counts_add_lease(weir_counts *counts, weir_lease_count what, int64_t cost) {
   if (cost > 0)
     atomic_fetch_add_explicit(&own_shard(counts)->leases[what], (uint64_t)cost,
@@ -116,14 +110,20 @@ int64_t weir_wait_bound_us(size_t bucket) {
   return bucket < BOUNDS ? bounds_us[bucket] : INT64_MAX;
 }
 
-void weir_counts_add_wait(weir_counts *counts, int64_t wait_us) {
+void weir_counts_add_work(weir_counts *counts, const weir_work *work) {
   weir_counts_shard *shard = own_shard(counts);
+  if (work->round_trips > 0)
+    atomic_fetch_add_explicit(&shard->round_trips, work->round_trips, memory_order_relaxed);
+  if (work->keys_lost > 0)
+    atomic_fetch_add_explicit(&shard->keys_lost, work->keys_lost, memory_order_relaxed);
+  if (work->waits == 0) return;
   size_t bucket = 0;
-  if (wait_us < 0) wait_us = 0;
+  int64_t wait_us = work->wait_us > 0 ? work->wait_us : 0;
   while (bucket < BOUNDS && wait_us > bounds_us[bucket])
     bucket++;
-  atomic_fetch_add_explicit(&shard->waits[bucket], 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&shard->waited_us, (uint64_t)wait_us, memory_order_relaxed);
+  atomic_fetch_add_explicit(&shard->waits[bucket], work->waits, memory_order_relaxed);
+  atomic_fetch_add_explicit(&shard->waited_us, (uint64_t)wait_us * work->waits,
+                            memory_order_relaxed);
 }
 
 static uint64_t get(const _Atomic uint64_t *count) {

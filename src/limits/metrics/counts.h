@@ -27,9 +27,16 @@ void weir_counts_part(weir_counts *counts);
  * only where the status is WEIR_OK. */
 void weir_counts_add(weir_counts *counts, weir_status status, const weir_decision *decision);
 
-/* What requests cost: so many times operations left together and were waited for together, and so
- * many counters were found to hold less than they must have. */
-void weir_counts_add_work(weir_counts *counts, unsigned round_trips, unsigned keys_lost);
+/* What requests cost: so many times operations left together and were waited for together, so many
+ * counters were found to hold less than they must have, and so many requests waited for servers, each
+ * so long; less than 0 is 0. */
+typedef struct weir_work {
+  unsigned round_trips;
+  unsigned keys_lost;
+  unsigned waits;
+  int64_t wait_us;
+} weir_work;
+void weir_counts_add_work(weir_counts *counts, const weir_work *work);
 
 /* What happened to cost that was charged ahead. */
 typedef enum weir_lease_count {
@@ -69,9 +76,6 @@ typedef enum weir_settled_count {
   WEIR_SETTLED_COUNTS
 } weir_settled_count;
 void weir_counts_add_settled(weir_counts *counts, weir_settled_count what, int64_t cost);
-
-/* One request has waited so long for servers; less than 0 is 0. */
-void weir_counts_add_wait(weir_counts *counts, int64_t wait_us);
 
 /* The sum of all, but for `size` and clock_steps, which are left as they are. */
 void weir_counts_read(const weir_counts *counts, weir_limiter_counts *sum);
