@@ -9,7 +9,7 @@
  * Lines end with CR LF, those inside the counted bytes with LF alone. The host may be empty, and
  * then the address names the server. Names and their order make the ring, as if they stood in the
  * URL. */
-#include "memcached/discovery.h"
+#include "memcached/memcached.h"
 
 #include <arpa/inet.h>
 

@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memcached/discovery.h"
-#include "memcached/order.h"
-#include "memcached/ring.h"
 #include "wire/wire.h"
 
 enum { DEFAULT_PORT = 11211, SERVERS_MOST = WEIR_DISCOVERY_SERVERS_MOST, ORDER_KEPT = 4096 };

@@ -1,4 +1,4 @@
-#include "memcached/order.h"
+#include "memcached/memcached.h"
 
 #include <stdlib.h>
 #include <string.h>

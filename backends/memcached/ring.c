@@ -1,4 +1,4 @@
-#include "memcached/ring.h"
+#include "memcached/memcached.h"
 
 #include <libmemcached/memcached.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "fuzz/require.h"
-#include "memcached/discovery.h"
+#include "memcached/memcached.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

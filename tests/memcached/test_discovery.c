@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "memcached/discovery.h"
+#include "memcached/memcached.h"
 #include "wire/operations.h"
 
 enum { SERVERS = 3, KEYS = 60, ANSWER_BYTES = 1024 };

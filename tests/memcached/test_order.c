@@ -1,7 +1,7 @@
 /* Rounds in which an ADD may need several tries, played out by hand. */
 #include <stdlib.h>
 
-#include "memcached/order.h"
+#include "memcached/memcached.h"
 #include "wire/operations.h"
 
 static int start(weir_order **order, const weir_operation *operations, size_t count) {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "memcached/ring.h"
+#include "memcached/memcached.h"
 #include "wire/operations.h"
 
 enum { SERVERS = 3, KEYS = 1000 };
