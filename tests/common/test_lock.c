@@ -24,7 +24,10 @@ static void sleep_us(long us) {
 static void *add(void *nothing) {
   (void)nothing;
   for (int i = 0; i < TURNS; i++) {
-    weir_lock_take(&lock);
+    if (i % 2 == 0)
+      weir_lock_take(&lock);
+    else
+      weir_lock_take_awake(&lock);
     count++;
     if (i % 4000 == 0) sleep_us(LONG_US); /* the others sleep */
     weir_lock_leave(&lock);
@@ -56,7 +59,7 @@ static void to_try_waits_for_no_thread(void **state) {
 /* A thread that waits uses no processor: it has slept nearly all the time. */
 static void *wait_long(void *used_us) {
   struct timespec used;
-  weir_lock_take(&lock);
+  weir_lock_take_awake(&lock);
   weir_lock_leave(&lock);
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   *(int64_t *)used_us = (int64_t)used.tv_sec * 1000000 + used.tv_nsec / 1000;

@@ -49,8 +49,8 @@ static bool ask_refill(weir_limiter *limiter, weir_memo_entry *entry, int64_t no
   if (stock->due_us == 0) stock->due_us = now_us;
   if (entry->busy || !weir_leased_mark_due(&limiter->leased, entry->leased)) return true;
   pthread_mutex_lock(&limiter->renewer.mutex);
-  pthread_cond_signal(&limiter->renewer.wake);
   pthread_mutex_unlock(&limiter->renewer.mutex);
+  pthread_cond_signal(&limiter->renewer.wake);
   return true;
 }
 

@@ -26,9 +26,6 @@
 /* How often a caller looks who has lots that may run out. */
 enum { LOOKS_IN_A_LEASE = 16 };
 
-/* Until a lot is looked at again whose key another thread has locked: that may not even run. */
-enum { LOCKED_US = 50 };
-
 enum { KEYS_AT_ONCE = 64 };
 
 /* After so many lives in which none was due, nothing that was charged ahead is left. */
@@ -145,8 +142,9 @@ static void *run(void *of) {
     int64_t next_us;
     renew(limiter, &next_us, NULL);
     if (renewer->over || next_us == WEIR_NEVER) break;
+    /* What was asked for meanwhile is done at once, unless the store did not do the last. */
     bool asked = limiter->refills && atomic_load(&limiter->leased.due.count) > 0;
-    if (asked && next_us > WEIR_RENEW_AGAIN_MOST_US) next_us = LOCKED_US;
+    if (asked && next_us > WEIR_RENEW_AGAIN_MOST_US) continue;
     int64_t until_us = weir_monotonic_us() + (next_us < longest_us ? next_us : longest_us);
     weir_condition_wait_until(&renewer->wake, &renewer->mutex, until_us);
   }

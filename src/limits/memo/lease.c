@@ -653,20 +653,33 @@ bool weir_leased_mark_due(weir_leased_line *line, weir_leased *leased) {
   return true;
 }
 
+/* The shard that the first is in; NULL: none is due. */
+static weir_shard *due_shard(weir_leased_line *line) {
+  pthread_mutex_lock(&line->lock);
+  const weir_leased *first = line->due.first;
+  weir_shard *shard = first != NULL ? first->entry->shard : NULL;
+  pthread_mutex_unlock(&line->lock);
+  return shard;
+}
+
+/* A shard is there as long as its table, and is locked before the line: then the first may be one of
+ * another shard, as someone else took it. */
 weir_memo_entry *weir_leased_take_due(weir_leased_line *line) {
   weir_memo_entry *found = NULL;
-  pthread_mutex_lock(&line->lock);
-  for (size_t looks = line->due.count; looks > 0 && found == NULL; looks--) {
+  weir_shard *shard;
+  while (found == NULL && (shard = due_shard(line)) != NULL) {
+    weir_lock_take(&shard->lock);
+    pthread_mutex_lock(&line->lock);
     weir_leased *leased = line->due.first;
-    bool locked = weir_lock_try(&leased->entry->shard->lock);
-    take_out(line, leased);
-    if (locked) {
-      leased->due = false;
+    if (leased != NULL && leased->entry->shard == shard) {
       found = leased->entry;
+      take_out(line, leased);
+      leased->due = false;
+      if (weir_leased_has_some(leased)) append(line, leased);
     }
-    if (!locked || weir_leased_has_some(leased)) append(line, leased);
+    pthread_mutex_unlock(&line->lock);
+    if (found == NULL) weir_lock_leave(&shard->lock);
   }
-  pthread_mutex_unlock(&line->lock);
   return found;
 }
 

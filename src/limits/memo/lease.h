@@ -263,7 +263,7 @@ bool weir_leased_give_up(weir_leased_line *line, weir_leased *leased);
 /* A refill is due from now on; false: it was already. Its shard is locked. */
 bool weir_leased_mark_due(weir_leased_line *line, weir_leased *leased);
 
-/* Takes one of those that are due, its shard locked. NULL: there is none, or others work on them. */
+/* Takes one of those that are due, its shard locked. NULL: there is none. No shard is locked before. */
 weir_memo_entry *weir_leased_take_due(weir_leased_line *line);
 
 /* Something of the entry went back. One that was given up and owes nothing more is freed: its shard

@@ -175,7 +175,10 @@ static weir_memo_entry *add_entry(weir_table *table, weir_shard *shard, const we
 weir_memo_entry *weir_table_lock(weir_table *table, const weir_key *key) {
   weir_shard *shard = shard_of(table, key);
   if (shard == NULL) return NULL;
-  weir_lock_take(&shard->lock);
+  if (table->line == NULL)
+    weir_lock_take(&shard->lock);
+  else /* a refill has it now and then */
+    weir_lock_take_awake(&shard->lock);
   weir_memo_entry *entry = *bucket_of(shard, key);
   while (entry != NULL && memcmp(&entry->key, key, sizeof *key) != 0)
     entry = entry->chain;
