@@ -6,6 +6,7 @@ import select
 import signal
 import sys
 import threading
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "fixture"))
@@ -123,6 +124,33 @@ class FarAway(unittest.TestCase):
         self.assertEqual([one["remaining"] for one in told[1::2]], [999999, 999998, 999997, 999996])
         self.assertEqual(http(client, "")[0], 200)
         self.assertEqual(client.rest(), b"")
+        client.close()
+
+
+class NearAgain(unittest.TestCase):
+    """A store that was far for a while."""
+
+    def test_a_store_is_near_again_when_its_answers_come_in_time(self):
+        """Threads wait for it until its late answers are long enough ago, and then the loop does."""
+        store = Store("memcached")
+        self.addCleanup(store.end)
+        far = Far(store.url, 0.004)
+        self.addCleanup(far.end)
+        server = Server(CONFIG.replace("SLOW", far.url("timeout=20ms")))
+        self.addCleanup(server.end)
+        client = server.connect()
+
+        def exchanges(count):
+            """Of threads, while so many requests are asked."""
+            before = server.metric("weir_serve_exchanges_total")
+            for i in range(count):
+                client.ask("CL.THROTTLE", f"k{i}", 1000000, 1000000, 1)
+            return server.metric("weir_serve_exchanges_total") - before
+
+        self.assertGreater(exchanges(20), 0)
+        far.delay_s = 0
+        # Few at a time, so that a machine that is busy makes few of them late.
+        await_that(lambda: time.sleep(0.1) or exchanges(3) == 0, "a loop that asks the store itself")
         client.close()
 
 

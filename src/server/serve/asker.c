@@ -9,8 +9,10 @@
 /* An answer of a store near by comes within the first, and some for each request of a batch. */
 enum { NEAR_US = 1000, NEAR_REQUEST_US = 4 };
 /* A near store may make the loop wait for longer than that for 1 part in 100 of the time: a machine that is
- * busy does that to any store. A far one is near again after as long without such a wait. */
-enum { DEBT_MOST_US = 10000, DEBT_PARTS = 100, STEADY_US = 1000000 };
+ * busy does that to any store. Such waits are a debt, which time pays. A far one is near again when that is
+ * paid, which goes faster: a busy machine lets threads wait too long as well, and a store that is far
+ * does so each time. One that did not answer owes a second. */
+enum { DEBT_MOST_US = 10000, DEBT_HELD_US = 50000, DEBT_PARTS = 100, FAR_DEBT_PARTS = 20 };
 /* No loop waits for a store with a longer deadline than this: it would stand still for so long when the
  * store stops. */
 enum { STALL_MOST_US = 20000 };
@@ -18,8 +20,10 @@ enum { STALL_MOST_US = 20000 };
 /* --- threads -----------------------------------------------------------------------------------
  */
 
-static bool is_slow(bool answered, int64_t took_us, size_t requests) {
-  return !answered || took_us > NEAR_US + NEAR_REQUEST_US * (int64_t)requests;
+/* What an exchange adds to its store's debt: nothing, if it was not too long. */
+static int64_t debt_of(bool answered, int64_t took_us, size_t requests) {
+  if (!answered) return DEBT_HELD_US;
+  return took_us > NEAR_US + NEAR_REQUEST_US * (int64_t)requests ? took_us : 0;
 }
 
 /* Takes from the front of the line what fits into one exchange, and at least one. */
@@ -81,7 +85,8 @@ static void *run(void *self) {
     atomic_fetch_sub_explicit(&askers->counts->exchanging, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&askers->counts->exchanges, 1, memory_order_relaxed);
     pthread_mutex_lock(&askers->lock);
-    asker->was_slow = asker->was_slow || is_slow(answered, took_us, requests);
+    asker->has_trips = true;
+    asker->trips_debt_us += debt_of(answered, took_us, requests);
     give_to_loop(askers, taken);
   }
   pthread_mutex_unlock(&askers->lock);
@@ -180,6 +185,16 @@ void weir_askers_follow(weir_askers *askers, const weir_registry *registry) {
 /* --- near and far ------------------------------------------------------------------------------
  */
 
+/* What came of an exchange, or of those of its threads since the last time. */
+static void note_debt(weir_asker *asker, int64_t more_us, int64_t now_us) {
+  int64_t parts = asker->is_near ? DEBT_PARTS : FAR_DEBT_PARTS;
+  int64_t paid_us = (now_us - asker->debt_at_us) / parts;
+  asker->debt_us = (paid_us < asker->debt_us ? asker->debt_us - paid_us : 0) + more_us;
+  if (asker->debt_us > DEBT_HELD_US) asker->debt_us = DEBT_HELD_US;
+  asker->debt_at_us += paid_us * parts; /* what is left of it pays later: turns may be shorter */
+  asker->is_near = !asker->may_stall && asker->debt_us <= (asker->is_near ? DEBT_MOST_US : 0);
+}
+
 /* The loop waits itself; how long it has waited for a near one says whether it stays near. How long one
  * takes that never waits changes nothing. */
 static void ask_in_place(weir_askers *askers, weir_asker *asker, weir_tick *tick,
@@ -189,22 +204,7 @@ static void ask_in_place(weir_askers *askers, weir_asker *asker, weir_tick *tick
   bool answered = weir_exchange_ask(askers->own, &tick, 1, store);
   if (!is_timed) return;
   int64_t now_us = weir_monotonic_us();
-  int64_t took_us = now_us - began_us;
-  asker->debt_us -= (now_us - asker->debt_at_us) / DEBT_PARTS;
-  if (asker->debt_us < 0) asker->debt_us = 0;
-  asker->debt_at_us = now_us;
-  if (is_slow(answered, took_us, tick->asked_count)) asker->debt_us += took_us;
-  asker->is_near = answered && asker->debt_us <= DEBT_MOST_US;
-  asker->steady_since = now_us;
-}
-
-/* Threads have waited for a far one. */
-static void note_trips(weir_asker *asker, bool was_slow, int64_t now_us) {
-  if (was_slow) asker->steady_since = now_us;
-  if (asker->is_near || asker->may_stall || now_us - asker->steady_since < STEADY_US) return;
-  asker->is_near = true;
-  asker->debt_us = 0;
-  asker->debt_at_us = now_us;
+  note_debt(asker, debt_of(answered, now_us - began_us, tick->asked_count), now_us);
 }
 
 /* --- turns -------------------------------------------------------------------------------------
@@ -301,9 +301,9 @@ weir_pending *weir_askers_collect(weir_askers *askers) {
   if (done != NULL) {
     int64_t now_us = weir_monotonic_us();
     for (weir_asker *one = askers->first; one != NULL; one = one->next) {
-      bool was_slow = one->was_slow;
-      one->was_slow = false;
-      if (!one->is_local) note_trips(one, was_slow, now_us);
+      if (one->has_trips) note_debt(one, one->trips_debt_us, now_us);
+      one->has_trips = false;
+      one->trips_debt_us = 0;
     }
   }
   pthread_mutex_unlock(&askers->lock);

@@ -34,9 +34,8 @@ typedef struct weir_asker {
   bool may_stall; /* its deadline is too long for the loop to wait that long, even once */
   bool is_gone;   /* the configuration has it no more */
   bool is_near;
-  bool is_asked;        /* in this turn */
-  int64_t steady_since; /* of a far one: since when its answers came as of a near one, us */
-  int64_t debt_us;      /* of a near one: how long the loop waited too long, lately */
+  bool is_asked;   /* in this turn */
+  int64_t debt_us; /* for how long it was waited too long, lately */
   int64_t debt_at_us;
   size_t outstanding; /* pendings that have been sent to it and have not come back */
   weir_pending *gathered, **gathered_last; /* those that are still to be handed over */
@@ -47,7 +46,9 @@ typedef struct weir_asker {
   weir_pending *first, **last; /* in line */
   size_t idle;                 /* threads that sleep */
   bool must_end;
-  bool was_slow; /* of the exchanges since the loop looked last: one took long, or failed */
+  /* Of the threads' exchanges since the loop looked last. */
+  bool has_trips;
+  int64_t trips_debt_us;
 } weir_asker;
 
 /* Of a loop. */
