@@ -31,8 +31,8 @@ listen:
 stores:
   main: {url: "URL"}
 limiters:
-  free: {store: main, rule: "token-bucket:1000000/1s"}
-  leased: {store: main, rule: "token-bucket:1000000/1s,lease=10ms"}
+  freeN: {store: main, rule: "token-bucket:1000000/1s"}
+  leasedN: {store: main, rule: "token-bucket:1000000/1s,lease=10ms"}
 """
 # What is asked of the servers, and by which options of bench.
 ASKED = {"50 clients, 1 in flight": ("RESP", "free", "--threads 50 --keys 10000"),
@@ -43,11 +43,12 @@ ASKED = {"50 clients, 1 in flight": ("RESP", "free", "--threads 50 --keys 10000"
 
 
 class Served:
-    """A server of weir with a configuration of its own, ended with its folder."""
+    """A server of weir with a configuration of its own, ended with its folder. Its keys are its own as well: of one
+    that the other program has charged since, what a process knows is old, and the decision takes a trip more."""
 
-    def __init__(self, program, url):
-        self.ports = {"RESP": free_port(), "HTTP": free_port()}
-        text = CONFIG.replace("URL", url + ("" if "?" in url else "?timeout=20ms"))
+    def __init__(self, program, url, number):
+        self.ports, self.number = {"RESP": free_port(), "HTTP": free_port()}, number
+        text = CONFIG.replace("N:", f"{number}:").replace("URL", url + ("" if "?" in url else "?timeout=20ms"))
         for protocol, port in self.ports.items():
             text = text.replace(":" + protocol, f":{port}")
         self.file = tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="ascii")
@@ -57,7 +58,7 @@ class Served:
         time.sleep(1)
 
     def url(self, protocol, limiter):
-        return f"{'redis' if protocol == 'RESP' else 'http'}://127.0.0.1:{self.ports[protocol]}/{limiter}"
+        return f"{'redis' if protocol == 'RESP' else 'http'}://127.0.0.1:{self.ports[protocol]}/{limiter}{self.number}"
 
     def end(self):
         self.process.terminate()
@@ -90,7 +91,7 @@ def duel(options, stores, name):
 
 def duel_servers(options, store, url):
     wanted = [name for name in ASKED if any(word in f"serve {store}: {name}" for word in options.only)]
-    servers = [Served(program, url) for program in (options.before, options.after)] if wanted else []
+    servers = [Served(program, url, i) for i, program in enumerate((options.before, options.after))] if wanted else []
     try:
         for name in wanted:
             protocol, limiter, words = ASKED[name]
