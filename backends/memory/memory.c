@@ -33,7 +33,8 @@ enum {
 
 struct shard {
   _Alignas(CACHE_LINE_BYTES) weir_lock lock;
-  uint64_t version; /* the last one given out here */
+  uint64_t version;  /* the last one given out here */
+  int64_t latest_us; /* at which something was executed */
   weir_memory_table table;
 };
 
@@ -118,9 +119,13 @@ static inline weir_outcome execute_one(const struct memory *memory, struct shard
 /* --- an exec -----------------------------------------------------------------------------------
  */
 
+static weir_memory_fingerprint identity_of(const weir_operation *operation) {
+  return (weir_memory_fingerprint){operation->identity[0], operation->identity[1]};
+}
+
 static weir_memory_fingerprint take_fingerprint(const struct memory *memory,
                                                 const weir_operation *operation) {
-  weir_memory_fingerprint fingerprint = {operation->identity[0], operation->identity[1]};
+  weir_memory_fingerprint fingerprint = identity_of(operation);
   if ((fingerprint.low | fingerprint.high) != 0) return fingerprint;
   uint64_t hash[2];
   weir_hash_128(memory->hash_key, operation->key, operation->key_length, hash);
@@ -129,6 +134,11 @@ static weir_memory_fingerprint take_fingerprint(const struct memory *memory,
 
 static struct shard *shard_of(const struct memory *memory, weir_memory_fingerprint fingerprint) {
   return &memory->shards[fingerprint.high & (memory->shard_count - 1)];
+}
+
+/* A reading of the clock may be older than the last, where its thread waited for the lock. */
+static void note_time(struct shard *shard, int64_t now_us) {
+  if (shard->latest_us < now_us) shard->latest_us = now_us;
 }
 
 /* At most PORTION operations, in their order. A lock is kept for those that follow each other in
@@ -143,6 +153,7 @@ static void execute_several(const struct memory *memory, weir_operation *operati
     for (end = from + 1; end < count && shard_of(memory, fingerprints[end]) == shard;)
       end++;
     weir_lock_take(&shard->lock);
+    note_time(shard, now_us);
     /* Places are fetched together, as each may be far from the processor. */
     for (size_t i = from; i < end; i++)
       weir_memory_table_prefetch(&shard->table, fingerprints[i]);
@@ -162,6 +173,7 @@ static void memory_exec(void *handle, weir_operation *operations, size_t count, 
     weir_memory_fingerprint fingerprint = take_fingerprint(memory, operations);
     struct shard *shard = shard_of(memory, fingerprint);
     weir_lock_take(&shard->lock);
+    note_time(shard, now_us);
     operations->outcome = execute_one(memory, shard, fingerprint, now_us, operations, message);
     weir_lock_leave(&shard->lock);
     return;
@@ -175,6 +187,20 @@ static void memory_exec(void *handle, weir_operation *operations, size_t count, 
     operations[at].outcome = WEIR_NOT_SENT;
     operations[at].late = true;
   }
+}
+
+/* Where nothing was executed in the shard since the caller's reading, that is when this is. Most
+ * execs are so, and need no reading of their own. */
+static void memory_exec_at(void *handle, weir_operation *operations, size_t count, int64_t *now_us,
+                           weir_message *message) {
+  const struct memory *memory = handle;
+  struct shard *shard = shard_of(memory, identity_of(operations));
+  weir_lock_take(&shard->lock);
+  if (*now_us < shard->latest_us) *now_us = weir_monotonic_us();
+  note_time(shard, *now_us);
+  for (weir_operation *o = operations; o < operations + count; o++)
+    o->outcome = execute_one(memory, shard, identity_of(o), *now_us, o, message);
+  weir_lock_leave(&shard->lock);
 }
 
 /* --- its shards --------------------------------------------------------------------------------
@@ -265,4 +291,5 @@ const weir_backend weir_memory_backend = {
     .exec = memory_exec,
     .close = memory_close,
     .keys_most = memory_keys_most,
+    .exec_at = memory_exec_at,
 };

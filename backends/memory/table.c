@@ -16,6 +16,10 @@ static size_t next(const weir_memory_table *table, size_t at) {
   return at + 1 < table->capacity ? at + 1 : 0;
 }
 
+static void move_hand(weir_memory_table *table) {
+  table->hand = (uint32_t)next(table, table->hand);
+}
+
 static bool is_used(const weir_memory_entry *entry) {
   return entry->expiry_us != 0;
 }
@@ -89,7 +93,7 @@ static weir_memory_entry *next_used(weir_memory_table *table) {
   weir_memory_entry *entry;
   do {
     entry = &table->entries[table->hand];
-    table->hand = next(table, table->hand);
+    move_hand(table);
   } while (!is_used(entry));
   return entry;
 }
@@ -141,7 +145,7 @@ weir_memory_entry *weir_memory_table_insert(weir_memory_table *table,
     if (is_used(met) && met->expiry_us <= now_us)
       weir_memory_table_erase(table, met);
     else
-      table->hand = next(table, table->hand);
+      move_hand(table);
   }
   if (table->used == table->limit) evict(table, now_us);
   /* Four fifths of the places are used at the most, and one is always free. */

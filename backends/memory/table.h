@@ -42,7 +42,7 @@ typedef struct weir_memory_table {
   size_t capacity; /* at most 2^31 */
   size_t used;
   size_t limit;      /* used never exceeds it */
-  size_t hand;       /* where the look for entries to give up goes on */
+  uint32_t hand;     /* where the look for entries to give up goes on */
   uint32_t inserted; /* how many came in; wraps: what was not used for 2^32 of them looks new */
 } weir_memory_table;
 

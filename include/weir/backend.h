@@ -291,6 +291,16 @@ typedef struct weir_backend {
   /* How many keys the store keeps at the most, before it forgets one for another: a limiter
    * remembers as many as that is worth. Any thread. NULL, or 0: it is not known. */
   size_t (*keys_most)(void *handle);
+
+  /* `exec` of operations of one home that have identities, for a caller who has read the clock before:
+   * *now_us, of weir_monotonic_us(). If nothing of that home was executed at a later time so far, these operations
+   * are the same as if they had been executed at that time, however long the caller's thread was held
+   * up since. Else the store reads the clock once more, and *now_us becomes when they are executed.
+   * There is no deadline, as the caller sees how late it is. Only for stores with
+   * WEIR_TRAIT_IMMEDIATE and WEIR_TRAIT_IDENTITY. NULL: the caller uses `exec`, and reads the clock
+   * after it. */
+  void (*exec_at)(void *handle, weir_operation *operations, size_t count, int64_t *now_us,
+                  weir_message *message);
 } weir_backend;
 
 /* weir_store_open() with a backend of the caller's own; the URL's scheme must be one of its

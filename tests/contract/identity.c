@@ -1,5 +1,6 @@
 /* Stores with WEIR_TRAIT_IDENTITY: counters that no text names. */
 #include "contract/suite.h"
+#include "store/store.h"
 
 /* As a limiter would make one: bits of which nobody knows anything, and a home of its own. */
 static void identify(weir_operation *operation, unsigned home, uint64_t number) {
@@ -57,6 +58,32 @@ static void names_and_identities_work_in_one_exec(void **state) {
   }
 }
 
+static int64_t execute_at(const subject *on, weir_operation operation, int64_t now_us) {
+  weir_store_exec_at(on->store, &operation, 1, &now_us, NULL);
+  assert_int_equal(operation.outcome, WEIR_DONE);
+  return now_us;
+}
+
+static void a_time_is_taken_until_something_came_later(void **state) {
+  unsigned home = subject_new_home();
+  weir_operation add = unnamed(op_add(&no_key, 1), home, 1);
+  expect_total(*state, add, 1);
+  int64_t first_us = weir_monotonic_us();
+  assert_int_equal(execute_at(*state, add, first_us), first_us);
+  assert_int_equal(execute_at(*state, add, first_us), first_us);
+  while (weir_monotonic_us() <= first_us) {
+  }
+  int64_t second_us = weir_monotonic_us();
+  weir_operation beside = unnamed(op_add(&no_key, 1), home, 2);
+  assert_int_equal(execute_at(*state, beside, second_us), second_us);
+  assert_true(execute_at(*state, add, first_us) >= second_us);
+  while (weir_monotonic_us() <= second_us) {
+  }
+  expect_total(*state, beside, 2);
+  assert_true(execute_at(*state, add, second_us) > second_us);
+  expect_total(*state, add, 6);
+}
+
 /* What a store cannot find it must not be asked for. */
 static void an_identity_is_refused_elsewhere(void **state) {
   weir_message message = {""};
@@ -73,6 +100,7 @@ const contract_test identity_tests[] = {
     CONTRACT_TEST(an_identity_is_one_counter_for_every_kind),
     CONTRACT_TEST(identities_that_differ_are_apart),
     CONTRACT_TEST(names_and_identities_work_in_one_exec),
+    CONTRACT_TEST(a_time_is_taken_until_something_came_later),
     CONTRACT_END,
 };
 

@@ -44,6 +44,29 @@ weir_moment weir_limiter_moment(weir_limiter *limiter) {
   return (weir_moment){.clock_steps = steps, .now_us = weir_limiter_now(limiter)};
 }
 
+/* How far CLOCK_REALTIME is ahead changes only when it is set, and is looked up at most ten times in a
+ * millisecond: a moment that is not shortly behind that look finds it old, and so does one after a
+ * step. It is rounded up, so that what is made of it is not too late. */
+int64_t weir_limiter_monotonic(weir_limiter *limiter, weir_moment *at) {
+  enum { HOLDS_US = 100, TAKES_US = 2 };
+  static struct { _Alignas(WEIR_CACHE_LINE_BYTES) _Atomic int64_t ahead_us, read_us; } kept;
+  bool of_system = limiter->clock.now_us == weir_real_time_us;
+  if (of_system) {
+    int64_t read_us = atomic_load_explicit(&kept.read_us, memory_order_acquire);
+    int64_t ahead_us = atomic_load_explicit(&kept.ahead_us, memory_order_relaxed);
+    int64_t since_us = at->now_us - ahead_us - read_us;
+    if (since_us >= 0 && since_us < HOLDS_US) return read_us + since_us;
+  }
+  int64_t monotonic_us = weir_monotonic_us();
+  *at = weir_limiter_moment(limiter);
+  if (of_system && weir_monotonic_us() - monotonic_us <= TAKES_US) {
+    int64_t ahead_us = at->now_us - monotonic_us + 1;
+    atomic_store_explicit(&kept.ahead_us, ahead_us, memory_order_relaxed);
+    atomic_store_explicit(&kept.read_us, monotonic_us - 1, memory_order_release);
+  }
+  return monotonic_us;
+}
+
 void weir_sleep_until(int64_t monotonic_us) {
   struct timespec until = {.tv_sec = (time_t)(monotonic_us / 1000000),
                            .tv_nsec = (long)(monotonic_us % 1000000) * 1000};

@@ -74,22 +74,24 @@ void weir_direct_clean_up(weir_limiter *limiter) {
  *
  * No deadline runs, as exec waits for nothing; but this thread can be held up between the stamp and
  * the charge, and others may have charged and read meanwhile: limiters on one store share counters
- * under locks of their own. So the clock is looked at once more, and what took longer than a deadline
+ * under locks of their own. Then the store says that it is later, and what took longer than a deadline
  * admits nothing. */
 static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direct *direct,
-                weir_request_state *request, int64_t now_us, weir_message *why) {
+                weir_request_state *request, int64_t now_us, int64_t stamped_us,
+                weir_message *why) {
   weir_machine *machine = direct->machine;
   weir_operation *operations = direct->operations;
   unsigned rounds = 0;
+  int64_t executed_us = stamped_us;
   weir_machine_work_on(machine, entry->memo);
   weir_turn turn = weir_machine_start(machine, now_us, entry->memo, request, operations);
   while (turn == WEIR_TURN_EXECUTE) {
     weir_limiter_identify(limiter, entry->fingerprint, operations, machine->frame.operation_count);
-    weir_store_exec(limiter->store, operations, machine->frame.operation_count, INT64_MAX,
-                    why->text[0] == '\0' ? why : NULL);
+    weir_store_exec_at(limiter->store, operations, machine->frame.operation_count, &executed_us,
+                       why->text[0] == '\0' ? why : NULL);
     rounds++;
-    now_us = weir_limiter_now(limiter);
-    bool late = now_us - machine->frame.now_us >= limiter->deadline_us;
+    if (executed_us != stamped_us) now_us = weir_limiter_now(limiter);
+    bool late = executed_us - stamped_us >= limiter->deadline_us;
     turn = weir_machine_resume(machine, now_us, late, operations);
   }
   /* Most are takes of one round: the shard's lock makes counting these one addition. */
@@ -107,6 +109,7 @@ static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direc
 bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, const weir_key *key,
                         weir_moment *at, weir_message *message) {
   weir_message why;
+  int64_t stamped_us = weir_limiter_monotonic(limiter, at);
 
   /* Where others lead the key, or the store was away, or memory is short, the request joins. */
   weir_memo_entry *entry = weir_table_lock(limiter->table, key);
@@ -127,9 +130,9 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, cons
       entry->memo->denied_cost != 0 &&
       weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, at->now_us, request);
   if (!done) {
-    int64_t now_us = at->clock_steps == steps ? at->now_us : weir_limiter_now(limiter);
+    if (at->clock_steps != steps) *at = weir_limiter_moment(limiter);
     why.text[0] = '\0';
-    done = run(limiter, entry, direct, request, now_us, &why);
+    done = run(limiter, entry, direct, request, at->now_us, stamped_us, &why);
     if (weir_call_hands_over(++direct->decided))
       weir_shard_learn(shard, machine->lessons, limiter->stack.count, machine->frame.now_us);
     weir_call_show_denial(limiter, entry);

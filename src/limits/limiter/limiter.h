@@ -338,6 +338,10 @@ void weir_limiter_guard_clock(weir_limiter *limiter);
 int64_t weir_limiter_now(weir_limiter *limiter);
 weir_moment weir_limiter_moment(weir_limiter *limiter);
 
+/* weir_monotonic_us() as it was at that moment, or a little before. Where that cannot be told, both
+ * clocks are read anew. */
+int64_t weir_limiter_monotonic(weir_limiter *limiter, weir_moment *at);
+
 /* The clock of a limiter that was given none: CLOCK_REALTIME. */
 int64_t weir_real_time_us(void *context);
 

@@ -152,26 +152,44 @@ __attribute__((noinline)) static void check_outcomes(const weir_backend *backend
   }
 }
 
-void weir_store_exec(weir_store *store, weir_operation *operations, size_t count,
-                     int64_t deadline_us, weir_message *message) {
-  const weir_backend *backend = store->backend;
-  weir_message unread;
-  if (message == NULL) message = &unread;
+/* False: none of them may be executed, and each has its outcome. */
+static bool begin(const weir_store *store, weir_operation *operations, size_t count,
+                  weir_message *message) {
   message->text[0] = '\0';
-  if (count == 0) return;
-  if (store->process != weir_process_number) {
-    weir_process_check(store->process, "the store", message);
+  bool own = store->process == weir_process_number;
+  if (!own) weir_process_check(store->process, "the store", message);
+  if (!own || (store->checked && !check_operations(store->backend, operations, count, message))) {
     refuse_all(operations, count);
-    return;
-  }
-  if (store->checked && !check_operations(backend, operations, count, message)) {
-    refuse_all(operations, count);
-    return;
+    return false;
   }
   for (size_t i = 0; i < count; i++) {
     operations[i].outcome = WEIR_PENDING;
     operations[i].late = false;
   }
+  return count > 0;
+}
+
+void weir_store_exec(weir_store *store, weir_operation *operations, size_t count,
+                     int64_t deadline_us, weir_message *message) {
+  const weir_backend *backend = store->backend;
+  weir_message unread;
+  if (message == NULL) message = &unread;
+  if (!begin(store, operations, count, message)) return;
   backend->exec(store->handle, operations, count, deadline_us, message);
+  if (store->checked) check_outcomes(backend, operations, count, message);
+}
+
+void weir_store_exec_at(weir_store *store, weir_operation *operations, size_t count,
+                        int64_t *now_us, weir_message *message) {
+  const weir_backend *backend = store->backend;
+  weir_message unread;
+  if (message == NULL) message = &unread;
+  if (!begin(store, operations, count, message)) return;
+  if (WEIR_BACKEND_HAS(backend, exec_at)) {
+    backend->exec_at(store->handle, operations, count, now_us, message);
+  } else {
+    backend->exec(store->handle, operations, count, INT64_MAX, message);
+    *now_us = weir_monotonic_us();
+  }
   if (store->checked) check_outcomes(backend, operations, count, message);
 }

@@ -82,4 +82,9 @@ static inline bool weir_backend_reaches(const weir_backend *backend, size_t end)
 void weir_store_exec(weir_store *store, weir_operation *operations, size_t count,
                      int64_t deadline_us, weir_message *message);
 
+/* The same by its exec_at, of operations with identities and one home. Where it has none, *now_us becomes a
+ * reading of the clock after the exec. */
+void weir_store_exec_at(weir_store *store, weir_operation *operations, size_t count,
+                        int64_t *now_us, weir_message *message);
+
 #endif
