@@ -18,7 +18,6 @@
 #include "serve/asker.h"
 #include "serve/listen.h"
 #include "serve/tick.h"
-#include "serve/transport.h"
 
 typedef struct weir_loop weir_loop;
 typedef struct weir_connection weir_connection;

@@ -9,7 +9,7 @@
 #include "output.h"
 #include "registry/registry.h"
 #include "report.h"
-#include "serve/transport.h"
+#include "serve/listen.h"
 
 int weir_cli_serve(const weir_cli_options *options) {
   return weir_serve_run(options->arguments[0]);

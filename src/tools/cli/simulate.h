@@ -10,7 +10,6 @@
 #include "options.h"
 #include "simulate/generator.h"
 #include "simulate/held.h"
-#include "simulate/real.h"
 #include "simulate/record.h"
 #include "simulate/simulation.h"
 

@@ -1,7 +1,7 @@
 /* The engine of `weir doctor`: trying out a store. Not part of the library. Files: inspect.c goes
- * from server to server, and says which periods of in-flight rules there may be; probe.c tries one:
- * its operations, its round trips, the order within a write, expiry; rules.c knows what the rules of
- * a limiter need and promise. */
+ * from server to server, says which periods of in-flight rules there may be, and knows what the rules
+ * of a limiter need and promise; probe.c tries one server: its operations, its round trips, the order
+ * within a write, expiry. */
 #ifndef WEIR_DOCTOR_INSPECT_H
 #define WEIR_DOCTOR_INSPECT_H
 
