@@ -7,7 +7,8 @@
 
 #include "wire/operations.h"
 
-enum { SERVERS = 3, KEYS = 60, THREADS = 4, TIMEOUT_MS = 20, LOAD_MS = 2000 };
+/* A busy machine takes more than TIMEOUT_MS for what needs no waiting: then it is repeated. */
+enum { SERVERS = 3, KEYS = 60, THREADS = 4, TIMEOUT_MS = 20, LOAD_MS = 2000, TRIES = 4 };
 
 typedef struct setup {
   weir_store *store;
@@ -96,9 +97,12 @@ static bool in_full;
 
 static void try_all(const char *kind, struct server *const *behind) {
   static const int others_ms[] = {400, 40, 20, 15, 5, 2};
-  int long_ones = decide(kind, behind, 5000);
-  int half = decide(kind, behind, TIMEOUT_MS / 2);
-  assert_true(half > long_ones + 30);
+  bool more = false;
+  for (int tries = 0; tries < TRIES && !more; tries++) {
+    int long_ones = decide(kind, behind, 5000);
+    more = decide(kind, behind, TIMEOUT_MS / 2) > long_ones + 30;
+  }
+  assert_true(more);
   for (size_t i = 0; in_full && i < sizeof others_ms / sizeof others_ms[0]; i++)
     decide(kind, behind, others_ms[i]);
 }

@@ -77,7 +77,8 @@ static void a_pause_keeps_no_other_key_waiting(void **state) {
   writes_left = 3;
   the_fake.before = write_first;
   assert_int_equal(world_take(&w, "busy", 1).remaining, 8);
-  assert_int_equal(pauses, 3);
+  assert_int_equal(writes_left, 0);
+  assert_in_range(pauses, 1, 3); /* one that is over when its thread runs again needs no sleep */
   assert_true(other_is_done);
   the_fake.before = NULL;
   paused = NULL;

@@ -27,7 +27,7 @@ LIMITERS = """limiters:
   tiered: {store: main, rule: "in-flight:1/10s", tiers: {gold: "in-flight:2/10s", plain: "quota:2/1d", no: blocked, free: unlimited}, overrides: {rich: gold, free: free, bad: no, old: plain}}
   headed: {store: main, rule: "in-flight:1/10s", key: "header:X-Key"}
 """
-CONFIG = BASE.replace("limiters:\n", LIMITERS).replace("timeout=10s", "timeout=50ms")
+CONFIG = BASE.replace("limiters:\n", LIMITERS).replace("timeout=10s", "timeout=100ms")
 PLACE = r"\A[0-9a-f]{8}-\d+-[0-9a-f]{8}\Z"
 TRIES = 5  # of what a machine that stands still for a tenth of a second can spoil
 T = 1.25  # of a period: the longest that a place of the dead may be away, from its last payment on
@@ -542,7 +542,7 @@ class Ends(Holds):
             self.assertEqual(server.process.wait(60), 2)
             self.assertIn(wanted, server.log())
             server.release()
-        server = Server(CONFIG.replace("timeout=50ms", "timeout=200ms"), wait=False)
+        server = Server(CONFIG.replace("timeout=100ms", "timeout=200ms"), wait=False)
         self.assertEqual(server.process.wait(60), 2)
         self.assertIn("accepted are 1760 ms or more", server.log())
         server.release()
@@ -558,7 +558,7 @@ descriptors:
   - {key: none, rate_limit: {unit: second, requests_per_unit: 0}}
 """
 
-    def begin(self, rest="", more="", stores='stores: {main: {url: "memory:?timeout=50ms"}}\n'):
+    def begin(self, rest="", more="", stores='stores: {main: {url: "memory:?timeout=100ms"}}\n'):
         self.server = self.start({"a.yaml": self.LIMITS}, ", domains: {busy: {algorithm: in-flight%s}}" % more, rest, stores)
         self.web = self.server.connect("http")
         self.addCleanup(self.web.close)
