@@ -25,6 +25,10 @@ enum { CROWD_SLOTS = 1024 };
  * that. */
 enum { YIELDS = 6, NEAR_US = 300 };
 
+/* A slot of so many commands is waited for awake, if answers take no longer than that; not where a
+ * yield has taken so long twice in a row. */
+enum { MANY_COMMANDS = 16, LOST_US = 30 };
+
 /* A yield that takes longer, and in which not even one slot is done in so much of it, was lost to
  * other work that wants the processor. No thread yields for a while then, which doubles where the
  * next try ends likewise. */
@@ -146,7 +150,7 @@ static weir_wire_line *line_of(weir_wire *wire, const weir_wire_slot *slot) {
 
 /* Whether many threads share the first connection, and yield. */
 static bool is_crowd(const weir_wire *wire) {
-  return wire->crowd > 0 && !wire->pressed;
+  return wire->crowd > 0 && !wire->crowded.felt;
 }
 
 static void line_work(weir_wire_line *line, weir_worker worker) {
@@ -233,6 +237,16 @@ static void follow_name(weir_wire *wire, int64_t now_us) {
 static ssize_t put(weir_wire_line *line, const char *bytes, size_t length) {
   if (line->session == NULL) return weir_socket_send(line->fd, bytes, length);
   return weir_tls_session_send(line->session, bytes, length);
+}
+
+/* Receives as weir_socket_receive() does. Where the thread tries before it waits, that may be all. */
+static ssize_t get(weir_wire_line *line, char *bytes, size_t room, bool waits) {
+  if (line->session != NULL) return weir_tls_session_receive(line->session, bytes, room);
+  if (waits && line->tries) {
+    ssize_t got = weir_socket_try(line->fd, bytes, room, NEAR_US, &line->yield_us);
+    if (got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return got;
+  }
+  return weir_socket_receive(line->fd, bytes, room, waits);
 }
 
 /* Sends what is to be sent; how much went is in *moved. Returns whether the leader goes on to receive,
@@ -348,10 +362,8 @@ static void line_perform(weir_wire_line *line, weir_connection_ask ask, int64_t 
   unlock(wire);
   if (ask == WEIR_ASK_SEND && send_out(line, listens, &moved)) ask = WEIR_ASK_RECEIVE;
   if (ask == WEIR_ASK_RECEIVE) {
-    char *in = connection->in + connection->in_end;
-    size_t room = sizeof connection->in - connection->in_end;
-    moved = line->session == NULL ? weir_socket_receive(line->fd, in, room, listens)
-                                  : weir_tls_session_receive(line->session, in, room);
+    moved = get(line, connection->in + connection->in_end,
+                sizeof connection->in - connection->in_end, listens);
   } else if (ask == WEIR_ASK_SHAKE) {
     weir_message_set(&line->fault, "%s", WEIR_WIRE_NO_HANDSHAKE);
     hands = weir_tls_session_shake(line->session, &line->fault);
@@ -448,6 +460,33 @@ static void push_further(weir_wire *wire, int64_t now_us) {
   come_by(line, closed ? WEIR_EVENT_OPEN : WEIR_EVENT_LOOK, !closed, now_us);
 }
 
+static void feel(weir_pressure *pressure, int64_t now_us) {
+  if (pressure->felt) return;
+  bool soon = now_us - pressure->until_us < pressure->lasts_us;
+  pressure->felt = true;
+  pressure->lasts_us = soon ? 2 * pressure->lasts_us : PRESSED_LEAST_US;
+  if (pressure->lasts_us > PRESSED_MOST_US) pressure->lasts_us = PRESSED_MOST_US;
+  pressure->until_us = now_us + pressure->lasts_us;
+}
+
+static void ease(weir_pressure *pressure, int64_t now_us) {
+  if (now_us >= pressure->until_us) pressure->felt = false;
+}
+
+/* Whether a thread stays awake for its answers. Many commands take their server a while, in which the
+ * processors of both sides go idle; the wake-ups then cost both more than the tries. Not where threads
+ * have met at the server, so that there is a further connection: they have better use for the processor. */
+static bool may_try(const weir_wire *wire, const weir_wire_slot *slot) {
+  return slot->count >= MANY_COMMANDS && wire->waiting == 1 && wire->took_us < NEAR_US &&
+         wire->server.connections[1].state == WEIR_CONNECTION_CLOSED && !wire->watched.felt;
+}
+
+static void judge_tries(weir_wire_line *line) {
+  bool lost = line->yield_us > LOST_US;
+  if (lost && line->lost) feel(&line->wire->watched, weir_monotonic_us());
+  line->lost = lost;
+}
+
 /* A receive that waits saves the poll before it, a tenth of a round trip. It ends by itself, but not at
  * once, so it is not for the last milliseconds before a deadline, nor for TLS, whose session a follower
  * may not touch meanwhile. */
@@ -463,6 +502,7 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
   int64_t since_us = now_us;
   uint64_t done = line->done;
   weir_event event;
+  line->tries = false;
   start_leading(line, now_us, &event);
   for (int waits = 0;;) {
     weir_connection_ask ask = weir_connection_step(connection, &event, now_us);
@@ -475,7 +515,8 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
       if (now_us >= end_us) break;
       ask = WEIR_ASK_WAIT;
       until_us = connection->wait_until_us < end_us ? connection->wait_until_us : end_us;
-      if (waits++ == 0 && may_listen(line, until_us - now_us) &&
+      bool comes = line->tries && event.kind == WEIR_EVENT_RECEIVED && event.amount > 0;
+      if ((waits++ == 0 || comes) && may_listen(line, until_us - now_us) &&
           weir_connection_is_open(connection) && !weir_stream_has_to_send(connection))
         ask = WEIR_ASK_RECEIVE;
     } else if (ask == WEIR_ASK_SEND) {
@@ -484,9 +525,12 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
                 connection->state == WEIR_CONNECTION_READY;
       if (goes_on) until_us = end_us;
     }
+    line->tries = ask >= WEIR_ASK_SEND && until_us > now_us && may_try(wire, slot);
+    line->yield_us = 0;
     line_perform(line, ask, now_us, until_us, &event);
     waits += goes_on && event.kind != WEIR_EVENT_SENT;
     if (ask != WEIR_ASK_SEND && ask != WEIR_ASK_RECEIVE) now_us = weir_monotonic_us();
+    if (line->tries) judge_tries(line);
   }
   line_work(line, WEIR_WORKER_NONE);
   if (line == &wire->lines[0]) leave_further(wire, now_us);
@@ -560,13 +604,8 @@ static void yield(weir_wire_line *line, const weir_wire_slot *slot, int times, i
     took_us = *now_us - since_us;
   }
   pthread_mutex_lock(&wire->lock);
-  if (wire->pressed || took_us <= YIELD_US || (int64_t)(line->done - done) * DONE_US >= took_us)
-    return;
-  bool soon = *now_us - wire->pressed_until_us < wire->pressed_us;
-  wire->pressed = true;
-  wire->pressed_us = soon ? 2 * wire->pressed_us : PRESSED_LEAST_US;
-  if (wire->pressed_us > PRESSED_MOST_US) wire->pressed_us = PRESSED_MOST_US;
-  wire->pressed_until_us = *now_us + wire->pressed_us;
+  if (took_us > YIELD_US && (int64_t)(line->done - done) * DONE_US < took_us)
+    feel(&wire->crowded, *now_us);
 }
 
 /* Returns when the slot is done, there is no leader, or some time has passed. A wake-up costs more than
@@ -591,7 +630,8 @@ static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   int64_t now_us = weir_monotonic_us();
   slot->waiter = WEIR_WAITER_AWAKE;
   wire->waiting++;
-  if (wire->pressed && now_us >= wire->pressed_until_us) wire->pressed = false;
+  ease(&wire->crowded, now_us);
+  ease(&wire->watched, now_us);
   if (wire->server.wants_further) push_further(wire, now_us);
   while (slot->state != WEIR_SLOT_DONE && now_us < end_us) {
     weir_wire_line *line = line_of(wire, slot);
@@ -607,7 +647,7 @@ static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   }
   slot->waiter = WEIR_WAITER_NONE;
   wire->waiting--;
-  if (is_crowd(wire) && slot->encoded > 0)
+  if ((is_crowd(wire) || slot->count >= MANY_COMMANDS) && slot->encoded > 0)
     wire->took_us += (weir_monotonic_us() - slot->sent_us - wire->took_us) / TOOK_SHARE;
   weir_wire_line *left = line_of(wire, slot);
   if (left->connection->first != NULL && left->worker == WEIR_WORKER_NONE) wake_next(left);

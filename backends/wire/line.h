@@ -33,9 +33,12 @@ typedef struct weir_wire_line {
 
   _Atomic(weir_worker) worker; /* the leader; read without the lock for NONE */
   bool beside;                 /* a follower sends, while the leader waits for the socket */
-  size_t sent;    /* LISTENING: bytes that went before, which the stream does not know of */
-  size_t waiting; /* threads that wait for a slot */
-  uint64_t done;  /* slots that were done on it */
+  size_t sent;      /* LISTENING: bytes that went before, which the stream does not know of */
+  bool tries;       /* LISTENING: it tries to receive before it waits, */
+  int64_t yield_us; /* the longest of the yields in between, */
+  bool lost;        /* and so was that of the last time: other work had the processor */
+  size_t waiting;   /* threads that wait for a slot */
+  uint64_t done;    /* slots that were done on it */
   weir_wire_leading leading;
 } weir_wire_line;
 
@@ -45,6 +48,13 @@ typedef struct weir_choice {
   uint8_t number;
   uint8_t met;
 } weir_choice;
+
+/* Other work wants the processors: no thread yields for a while. */
+typedef struct weir_pressure {
+  bool felt;
+  int64_t until_us;
+  int64_t lasts_us; /* how long that is, or was */
+} weir_pressure;
 
 struct weir_wire {
   pthread_mutex_t lock;
@@ -58,12 +68,11 @@ struct weir_wire {
   weir_wire_line lines[WEIR_WIRE_CONNECTIONS];
   weir_choice choices[WEIR_WIRE_CHOICES];
   unsigned next_choice;
-  size_t waiting;  /* threads that wait for a slot, at any connection */
-  unsigned crowd;  /* so many slots more go by the first connection */
-  int64_t took_us; /* what answers take, once sent, in a crowd */
-  bool pressed;    /* other work wants the processors: no thread yields */
-  int64_t pressed_until_us;
-  int64_t pressed_us; /* how long that is, or was */
+  size_t waiting;        /* threads that wait for a slot, at any connection */
+  unsigned crowd;        /* so many slots more go by the first connection */
+  int64_t took_us;       /* what answers take, once sent, in a crowd or to many commands */
+  weir_pressure crowded; /* no thread yields in a crowd, */
+  weir_pressure watched; /* nor while it tries to receive */
 
   weir_wire_slot *pool;
   _Atomic(weir_wire_slot *) spare; /* a pooled one, taken without the lock; NULL: none */

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/time.h>
 #include <time.h>
@@ -78,6 +79,21 @@ ssize_t weir_socket_receive(int fd, char *bytes, size_t room, bool wait) {
   do {
     got = recv(fd, bytes, room, wait ? 0 : MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR && !wait);
+  return got;
+}
+
+ssize_t weir_socket_try(int fd, char *bytes, size_t room, int64_t most_us, int64_t *longest_us) {
+  int64_t since_us = weir_monotonic_us();
+  int64_t now_us = since_us;
+  ssize_t got;
+  *longest_us = 0;
+  while ((got = weir_socket_receive(fd, bytes, room, false)) < 0 &&
+         (errno == EAGAIN || errno == EWOULDBLOCK) && now_us - since_us < most_us) {
+    int64_t before_us = now_us;
+    sched_yield();
+    now_us = weir_monotonic_us();
+    if (now_us - before_us > *longest_us) *longest_us = now_us - before_us;
+  }
   return got;
 }
 

@@ -18,6 +18,10 @@ int weir_socket_finish(int fd);
 ssize_t weir_socket_send(int fd, const char *bytes, size_t length);
 ssize_t weir_socket_receive(int fd, char *bytes, size_t room, bool wait);
 
+/* As a receive that does not wait, again and again for `most_us` until it brings something, with the
+ * processor yielded in between; *longest_us: by the longest of the yields. */
+ssize_t weir_socket_try(int fd, char *bytes, size_t room, int64_t most_us, int64_t *longest_us);
+
 /* What an errno means, for people. */
 enum { WEIR_ERROR_BYTES = 128 };
 const char *weir_error_text(int error, char text[WEIR_ERROR_BYTES]);

@@ -128,7 +128,7 @@ static void a_crowd_shares_the_first(void **state) {
   assert_int_equal(count_by(wire, 2), made + CROWD * ADDITIONS);
   pthread_mutex_lock(&wire->lock);
   wire->crowd = 2;
-  wire->pressed = false;
+  wire->crowded.felt = false;
   uint64_t before = wire->lines[0].done;
   pthread_mutex_unlock(&wire->lock);
   weir_operation get = get_of("weir:t:{further}:1");
@@ -138,8 +138,8 @@ static void a_crowd_shares_the_first(void **state) {
   assert_int_equal(done_by(wire, 0), before + 1); /* the crowd is over */
   pthread_mutex_lock(&wire->lock);
   wire->crowd = 2;
-  wire->pressed = true; /* other work wants the processors */
-  wire->pressed_until_us = INT64_MAX;
+  wire->crowded.felt = true; /* other work wants the processors */
+  wire->crowded.until_us = INT64_MAX;
   pthread_mutex_unlock(&wire->lock);
   assert_int_equal(run_one(wire, &get), WEIR_DONE);
   assert_int_equal(done_by(wire, 0), before + 1);
