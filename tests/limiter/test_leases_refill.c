@@ -100,13 +100,13 @@ static void a_slow_key_is_not_refilled(void **state) {
 /* --- a store far away, where there is hardly room ------------------------------------------------ */
 
 static world *far;
-static int64_t far_us;
+static int64_t far_us, trip_us;
 
 static void take_a_while(weir_store *behind, const weir_operation *operations, size_t count) {
   (void)behind;
   (void)operations;
   (void)count;
-  world_set(far, far_us += 80000);
+  world_set(far, far_us += trip_us);
 }
 
 static weir_decision take_at(world *w, int64_t later_us) {
@@ -121,6 +121,7 @@ static void who_has_no_room_does_not_wait(void **state) {
   (void)state;
   far = &w;
   far_us = 0;
+  trip_us = 80000;
   lease_open(&w, "fixed-window:1000/1h,lease=1s", 0);
   weir_limiter *greedy = world_limiter(&w, "fixed-window:1000/1h,lease=1s", &other);
   the_fake.before = take_a_while;
@@ -183,6 +184,107 @@ static void a_refill_that_fails_denies_none(void **state) {
   lease_close(&w);
 }
 
+/* --- the next window ----------------------------------------------------------------------------- */
+
+/* Asks every 2 ms for so long, and refills what is due behind each request; a refill takes 80 ms, a quota
+ * that opens three times that. Returns how many requests asked the store themselves. */
+static int ask_far(world *w, int64_t for_us) {
+  int waited = 0;
+  for (int64_t until_us = far_us + for_us; far_us < until_us;) {
+    int before = the_fake.counts.round_trips;
+    assert_true(take_at(w, 2000).allowed);
+    waited += the_fake.counts.round_trips > before;
+    renew(w);
+  }
+  return waited;
+}
+
+static void no_request_waits_for_the_next_window(void **state) {
+  static const char *const windows[] = {"fixed-window:100000/3s,lease=1s",
+                                        "quota:100000/3s,lease=1s",
+                                        "fixed-window:100000/2s,lease=1s;quota:100000/5s,lease=1s"};
+  (void)state;
+  for (size_t i = 0; i < 3; i++) {
+    world w;
+    far = &w;
+    far_us = 0;
+    trip_us = 80000;
+    lease_open(&w, windows[i], 0);
+    the_fake.before = take_a_while;
+    trip_us = 2000;
+    ask_far(&w, 2 * SECOND_US);
+    trip_us = 80000;
+    assert_int_equal(ask_far(&w, 20 * SECOND_US), 0);
+    the_fake.before = NULL;
+    lease_close(&w);
+  }
+}
+
+/* What is charged to the next window is none of the present one, and all others see it in the next. */
+static void the_next_window_is_not_used_before_it_begins(void **state) {
+  static const char *const windows[] = {"fixed-window:500/3s,lease=1s", "quota:500/3s,lease=1s"};
+  weir_limiter_options other = {.processes = 1, .flags = WEIR_NO_LEASES};
+  (void)state;
+  for (size_t i = 0; i < 2; i++) {
+    world w;
+    far = &w;
+    far_us = 0;
+    trip_us = 80000;
+    lease_open(&w, windows[i], 0);
+    weir_limiter *beside = world_limiter(&w, windows[i], &other);
+    the_fake.before = take_a_while;
+    weir_decision decision = {.allowed = true};
+    int admitted = 0;
+    int64_t next_us = 0;
+    for (; decision.allowed; admitted += decision.allowed) {
+      decision = take_at(&w, 1000);
+      next_us = far_us + decision.retry_after_us;
+      renew(&w);
+    }
+    assert_int_equal(admitted, 500);
+    while (lease_held(w.limiter) == 0) {
+      assert_false(take_at(&w, 2000).allowed);
+      renew(&w);
+      assert_true(far_us < next_us);
+    }
+    the_fake.before = NULL;
+    far_us = next_us - 1;
+    assert_false(take_at(&w, 0).allowed);
+    fake_forget();
+    decision = take_at(&w, 1);
+    assert_true(decision.allowed);
+    assert_int_equal(decision.source, WEIR_SOURCE_LOCAL);
+    assert_int_equal(decision.remaining, 499);
+    assert_int_equal(decision.reset_after_us, 3 * SECOND_US);
+    assert_int_equal(the_fake.counts.round_trips, 0);
+    assert_int_equal(limiter_peek(beside, "k", 1).remaining, 500 - 1 - lease_held(w.limiter));
+    weir_limiter_destroy(beside);
+    lease_close(&w);
+  }
+}
+
+/* Nor is it charged where little was asked lately. */
+static void the_next_window_of_an_idle_key_is_not_charged(void **state) {
+  world w;
+  (void)state;
+  far = &w;
+  far_us = 0;
+  trip_us = 80000;
+  lease_open(&w, "fixed-window:100000/3s,lease=1s", 0);
+  the_fake.before = take_a_while;
+  ask_far(&w, SECOND_US);
+  weir_decision decision = take_at(&w, 0);
+  far_us += decision.reset_after_us - 1200000;
+  int64_t charged = (int64_t)lease_counts(w.limiter).leased;
+  for (int n = 0; n < 10; n++) {
+    take_at(&w, 110000);
+    renew(&w);
+  }
+  assert_int_equal(lease_counts(w.limiter).leased, charged);
+  the_fake.before = NULL;
+  lease_close(&w);
+}
+
 /* --- the limiter's thread ------------------------------------------------------------------------ */
 
 static void the_thread_refills_while_requests_come(void **state) {
@@ -219,6 +321,9 @@ int main(void) {
       cmocka_unit_test(a_slow_key_is_not_refilled),
       cmocka_unit_test(who_has_no_room_does_not_wait),
       cmocka_unit_test(a_refill_that_fails_denies_none),
+      cmocka_unit_test(no_request_waits_for_the_next_window),
+      cmocka_unit_test(the_next_window_is_not_used_before_it_begins),
+      cmocka_unit_test(the_next_window_of_an_idle_key_is_not_charged),
       cmocka_unit_test(the_thread_refills_while_requests_come),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ void client_rest(const struct model *model, struct client *client) {
   memset(client->requests, 0, sizeof client->requests);
   memset(client->charged, 0, sizeof client->charged);
   memset(client->charged_cell, 0, sizeof client->charged_cell);
-  client->deadline_us = client->lands_by_us = client->start_us = 0;
+  client->deadline_us = client->lands_by_us = client->start_us = client->from_us = 0;
   client->landed = client->returns = client->first_record = 0;
   client->met = 0;
   client->busy = client->paused = client->half = client->late = client->lost = false;
@@ -132,7 +132,11 @@ static void finish(struct model *model, struct client *client) {
       check_fails(model, CHECK_STATUS, "a machine is done and left %d without an answer", i);
   excuse_refund(model, client);
   outage_settle(model, client);
-  memcpy(client->memo, client->machine->frame.memo, weir_memo_bytes(&model->stack));
+  if (client->from_us > 0)
+    weir_memo_lay_by(&model->stack, &model->settings, client->memo, client->machine->frame.memo,
+                     world_clock_us(model, client));
+  else
+    memcpy(client->memo, client->machine->frame.memo, weir_memo_bytes(&model->stack));
   for (int i = 0; i < GROUP_MOST; i++)
     if (policy_waits(client, &client->requests[i])) answered(model, client, &client->requests[i]);
   if (model->mutant->remember != NULL) model->mutant->remember(model, client);
@@ -168,8 +172,9 @@ static weir_turn machine_start(struct model *model, struct client *client,
   if (mutant->start != NULL)
     return mutant->start(client->machine, client->start_us, client->memo, group,
                          client->operations);
-  return weir_machine_start(client->machine, client->start_us, client->memo, group,
-                            client->operations + client->returns);
+  return weir_machine_start(
+      client->machine, client->from_us > 0 ? client->from_us : client->start_us,
+      client->from_us > 0 ? NULL : client->memo, group, client->operations + client->returns);
 }
 
 static void begin(struct model *model, struct client *client, weir_request_state *group) {
@@ -303,6 +308,8 @@ void client_start(struct model *model, struct client *client) {
     group = place_renew(model, client);
   } else if (request->wanted[0].wish == REFILLS) {
     group = lease_refill(model, client, request->lease);
+  } else if (request->wanted[0].wish == NEXTS) {
+    group = lease_next(model, client, request->lease);
   } else if (request->wanted[0].wish != REFUNDS && request->wanted[0].wish != CANCELS) {
     group = make_group(model, client, request);
   } else if (make_refund(model, client, &request->wanted[0])) {
@@ -366,6 +373,7 @@ static void go_on(struct model *model, struct client *client, bool late) {
   client->late = client->late || late;
   client->paused = false;
   int64_t clock = world_clock_us(model, client);
+  if (clock < client->from_us) clock = client->from_us;
   weir_turn turn = mutant->resume != NULL
                        ? mutant->resume(machine, clock, late, client->operations)
                        : weir_machine_resume(machine, clock, late, client->operations);

@@ -49,11 +49,12 @@ static bool use(const struct model *model, struct client *client, int64_t now_us
 bool lease_answers(struct model *model, struct client *client, weir_request_state *request) {
   if (client->wallet == NULL || request->kind != WEIR_TAKE || request->costs != NULL) return false;
   int64_t now_us = read_clock(model, client);
-  int64_t place = client->stock->places[client->stock->lots[0].left == 0];
+  int64_t places[WEIR_RULES_MOST] = {0};
   int64_t at_us;
+  weir_stock_places(client->stock, &model->lease, now_us, places);
   if (!use(model, client, now_us, request->charge, &at_us)) return false;
   struct record *record = record_number(model, client, slot_of(client, request));
-  if (truth_of(model, 0) == &truth_quota) client->charged_cell[0] = place;
+  if (truth_of(model, 0) == &truth_quota) client->charged_cell[0] = places[0];
   record->held = (int32_t)request->charge;
   record->lag_us = (int32_t)(now_us - at_us);
   request->decision = (weir_decision){
@@ -150,13 +151,20 @@ weir_request_state *lease_refill(struct model *model, struct client *client, int
   return lease > 0 ? lease_ask(model, client, NULL, lease) : NULL;
 }
 
+/* A group that only charges ahead, as if the next window had begun. */
+weir_request_state *lease_next(struct model *model, struct client *client, int64_t lease) {
+  client->from_us = weir_memo_next(&model->stack, &model->settings, client->memo, client->start_us);
+  return client->from_us > 0 ? lease_ask(model, client, NULL, lease) : NULL;
+}
+
 /* A lease is granted by an answer that is certain and in time. */
 static void settle_lease(struct model *model, struct client *client) {
   struct wallet *wallet = client->wallet;
   const weir_request_state *request = &wallet->request;
   bool granted = request->status == WEIR_OK && request->decision.allowed;
   bool grants_anyway = (model->mutant->grants_late && request->status == WEIR_TIMEOUT) ||
-                       (model->mutant->grants_unknown && request->status == WEIR_UNKNOWN_OUTCOME);
+                       (model->mutant->grants_unknown && request->status == WEIR_UNKNOWN_OUTCOME) ||
+                       (model->mutant->grants_denied && request->status == WEIR_OK);
   if (granted || grants_anyway) {
     wallet->ahead = request->charge;
     wallet->ahead_us = granted ? request->decision.at_us : client->machine->frame.now_us;
@@ -205,7 +213,8 @@ void lease_end_group(struct model *model, struct client *client) {
   memset(wallet->held, 0, sizeof wallet->held);
   if (wallet->ahead > 0) {
     weir_machine_places(client->machine, places);
-    weir_stock_grant(client->stock, &model->lease, wallet->ahead_us, wallet->ahead, places);
+    weir_stock_grant(client->stock, &model->lease, world_clock_us(model, client), wallet->ahead_us,
+                     wallet->ahead, places);
     if (model->mutant->mislease != NULL) model->mutant->mislease(model, client);
     owe(model, places[0], wallet->ahead);
   }

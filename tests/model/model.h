@@ -100,7 +100,7 @@ struct scope {
 /* --- what is asked -----------------------------------------------------------------------------
  */
 
-enum wish { TAKES, PEEKS, REFUNDS, CANCELS, LEASES, RETURNS, SETTLES, RENEWS, REFILLS };
+enum wish { TAKES, PEEKS, REFUNDS, CANCELS, LEASES, RETURNS, SETTLES, RENEWS, REFILLS, NEXTS };
 
 struct wanted {
   enum wish wish;
@@ -198,6 +198,7 @@ struct client {
   int64_t deadline_us;           /* real time */
   int64_t lands_by_us;           /* the operations of this round land by then; real time */
   int64_t start_us;              /* its clock when this request began */
+  int64_t from_us;               /* it charges the window that begins then; 0: that of its clock */
   int64_t round_us;              /* its clock when this round began */
   int64_t denied_us;             /* its clock when the store last denied it */
   int64_t charged[RULES_MOST];   /* windows: landed, not taken back, not decided */
@@ -364,6 +365,7 @@ bool lease_answers(struct model *model, struct client *client, weir_request_stat
 bool lease_denies(struct model *model, struct client *client, weir_request_state *request);
 void lease_hold(struct model *model, struct client *client, weir_request_state *request);
 weir_request_state *lease_refill(struct model *model, struct client *client, int64_t lease);
+weir_request_state *lease_next(struct model *model, struct client *client, int64_t lease);
 weir_request_state *lease_ask(struct model *model, struct client *client, weir_request_state *group,
                               int64_t lease);
 void lease_plan_returns(struct model *model, struct client *client);

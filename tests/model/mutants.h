@@ -42,6 +42,7 @@ struct mutant {
                               const weir_lot *lot); /* what gives it back */
   bool grants_late;         /* a lot is granted by an answer after the deadline */
   bool grants_unknown;      /* and by none */
+  bool grants_denied;       /* and by one that denies it */
   bool leases_first;        /* its callers are decided after it */
   bool leases_too_much;     /* more than a group may charge */
   bool returns_twice;       /* what got no answer is given back again */

@@ -25,6 +25,19 @@ static void no_reserve(weir_stack *stack, weir_settings *settings) {
   stack->rules[0].reserve = 0;
 }
 
+static void open_too_early(const struct model *model, const struct client *client,
+                           weir_operation *operation) {
+  (void)model;
+  if (client->from_us > 0 && operation->kind == WEIR_CREATE && operation->value > 0)
+    operation->value -= WRONG_US;
+}
+
+static void use_next_at_once(const struct model *model, struct client *client) {
+  int64_t now_us = world_clock_us(model, client);
+  for (int i = 0; i < WEIR_LOTS; i++)
+    if (client->stock->lots[i].from_us > now_us) client->stock->lots[i].from_us = now_us;
+}
+
 /* --- refilling ---------------------------------------------------------------------------------
  */
 
@@ -181,6 +194,45 @@ const struct mutant lease_mutants[] = {
      .scope = "fixed window, refills, idle",
      .killed_by = CHECK_DELIVERY,
      .refills_idle = true},
+    {.name = "uses the next window's lot before it begins",
+     .scope = "fixed window, the next ahead",
+     .killed_by = CHECK_BOUND,
+     .mislease = use_next_at_once},
+    {.name = "uses the next window's lot after that has ended",
+     .scope = "short fixed window, the next ahead",
+     .killed_by = CHECK_BOUND,
+     .mislease = use_for_ever},
+    {.name = "charges the next window unchecked",
+     .scope = "fixed window, the next ahead",
+     .killed_by = CHECK_BOUND,
+     .unchecked = 1U << CHECK_FORGOTTEN,
+     .grants_denied = true},
+    {.name = "charges the next window by an answer that is unknown",
+     .scope = "fixed window, the next ahead, answer lost",
+     .killed_by = CHECK_BOUND,
+     .unchecked = 1U << CHECK_FORGOTTEN,
+     .grants_unknown = true},
+    {.name = "gives the next window's lot back to the present one",
+     .scope = "fixed window, the next ahead, given back",
+     .killed_by = CHECK_FORGOTTEN,
+     .misreturn = return_to_now},
+    {.name = "never gives the next window's lot back",
+     .scope = "fixed window, the next ahead, idle",
+     .killed_by = CHECK_DELIVERY,
+     .keeps_owed = true},
+    {.name = "opens the next quota before the present one ends",
+     .scope = "quota, the next ahead",
+     .killed_by = CHECK_OVERLAP,
+     .rewrite = open_too_early},
+    {.name = "uses the next quota's lot before it begins",
+     .scope = "quota, the next ahead",
+     .killed_by = CHECK_OVERLAP,
+     .mislease = use_next_at_once},
+    {.name = "charges the next quota unchecked",
+     .scope = "quota, the next ahead",
+     .killed_by = CHECK_BOUND,
+     .unchecked = 1U << CHECK_FORGOTTEN,
+     .grants_denied = true},
     {.name = "uses a lot by a reading from before its charge",
      .scope = "N=4, strict, 4 lanes, leases, old readings",
      .killed_by = CHECK_BOUND,

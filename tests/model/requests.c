@@ -8,6 +8,7 @@
  *     <        refund what the last request took      x   cancel it
  *     3*2      take 3, and lease 2                     r   give back all that is leased
  *     *2       refill: lease until 2 are held
+ *     >2       charge 2 to the window that follows
  *     =5       settle: the last request really cost 5 (=5|0|2: for every rule)
  *     n        pay once more for all that is held
  */
@@ -44,8 +45,8 @@ static void read_wanted(const char **at, struct wanted *wanted) {
     ++*at;
     return;
   }
-  if (**at == '*') {
-    wanted->wish = REFILLS;
+  if (**at == '*' || **at == '>') {
+    wanted->wish = **at == '*' ? REFILLS : NEXTS;
     return;
   }
   read_cost(at, wanted);
@@ -70,7 +71,7 @@ void requests_read(struct model *model) {
       at++;
     } else {
       read_wanted(&at, &model->requests[client][request].wanted[place]);
-      if (*at == '*') {
+      if (*at == '*' || *at == '>') {
         at++;
         model->requests[client][request].lease = number(&at);
       }

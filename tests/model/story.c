@@ -32,7 +32,8 @@ static void print_wanted(const struct model *model, const struct wanted *wanted)
                                        [RETURNS] = " no lease",
                                        [SETTLES] = " the real cost",
                                        [RENEWS] = " its places once more",
-                                       [REFILLS] = " a refill"};
+                                       [REFILLS] = " a refill",
+                                       [NEXTS] = " some of the next window"};
   story_print(model, "%s", wishes[wanted->wish]);
   if (wanted->cost > 0)
     story_print(model, "%s %" PRId64, wanted->up_to ? " up to" : "", wanted->cost);

@@ -327,8 +327,8 @@ static inline void weir_machine_work_on(weir_machine *machine, weir_memo *memo) 
   }
 }
 
-/* Begins a group with what is remembered of its key: it works with a copy of that, which its driver
- * keeps when the machine is done, unless it was told to work on this very memo. `requests` must stay
+/* Begins a group with what is remembered of its key, or (NULL) nothing: it works with a copy of that,
+ * which its driver keeps when the machine is done, unless it was told to work on this very memo. `requests` must stay
  * until the machine is done. `operations` is where the first round is planned: room for
  * weir_machine_operations_most(). */
 weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
@@ -369,6 +369,16 @@ void weir_memo_doubt(const weir_stack *stack, weir_memo *memo, size_t i, int64_t
 
 /* The same of all that a memo believes: what was given back is not known. */
 void weir_memo_doubt_all(const weir_stack *stack, const weir_settings *settings, weir_memo *memo);
+
+/* When the first of the windows that are open now ends, and the next begins. 0: too little is known, or
+ * some rule has no such windows. */
+int64_t weir_memo_next(const weir_stack *stack, const weir_settings *settings,
+                       const weir_memo *memo, int64_t now_us);
+
+/* Keeps what the memo `next` of a machine says, which charged the next windows ahead of time: it
+ * counts once they have begun. */
+void weir_memo_lay_by(const weir_stack *stack, const weir_settings *settings, weir_memo *memo,
+                      const weir_memo *next, int64_t now_us);
 
 /* What a memo last knew of rule i, in parts: all but the count where there is nothing. */
 void weir_memo_known(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,

@@ -414,7 +414,10 @@ static void machine_leave_plain(weir_machine *machine) {
 weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
                              weir_request_state *requests, weir_operation *operations) {
   weir_frame *frame = &machine->frame;
-  if (memo != frame->memo) memcpy(frame->memo, memo, machine->memo_bytes);
+  if (memo == NULL)
+    memset(frame->memo, 0, machine->memo_bytes);
+  else if (memo != frame->memo)
+    memcpy(frame->memo, memo, machine->memo_bytes);
   frame->requests = requests;
   frame->lost = 0;
   frame->believes_firm = machine->only_windows && !frame->stack->count_all;

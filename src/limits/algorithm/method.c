@@ -42,6 +42,7 @@ static size_t memory_offset(const weir_stack *stack, size_t i) {
     const weir_method *method = weir_method_of(rule, 0);
     offset += method->memory_bytes;
     if (method->cell_bytes > 0) offset += (size_t)weir_cells_room(rule) * method->cell_bytes;
+    if (rule->lease_us > 0 && !weir_rule_slides(rule)) offset += method->next_bytes;
   }
   return offset;
 }
@@ -109,6 +110,25 @@ bool weir_memo_tell(const weir_stack *stack, const weir_settings *settings, cons
   if (!recall(stack, settings, memo, i, now_us, &to)) return false;
   to.r.method->figures(&to.r, request, request->charge, false, figures);
   return true;
+}
+
+int64_t weir_memo_next(const weir_stack *stack, const weir_settings *settings,
+                       const weir_memo *memo, int64_t now_us) {
+  int64_t first_us = INT64_MAX;
+  for (size_t i = 0; i < stack->count; i++) {
+    recalled to;
+    if (!recall(stack, settings, memo, i, now_us, &to) || to.r.method->next == NULL) return 0;
+    int64_t next_us = to.r.method->next(&to.r);
+    if (next_us < first_us) first_us = next_us;
+  }
+  return first_us;
+}
+
+void weir_memo_lay_by(const weir_stack *stack, const weir_settings *settings, weir_memo *memo,
+                      const weir_memo *next, int64_t now_us) {
+  for (size_t i = 0; i < stack->count; i++)
+    weir_method_of(&stack->rules[i], settings->traits)
+        ->lay_by((char *)memo + memory_offset(stack, i), weir_memo_own(stack, next, i), now_us);
 }
 
 void weir_memo_known(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,

@@ -24,6 +24,7 @@ typedef struct weir_method {
    * and so many for each cell of the rule. And of what the method knows besides while a machine runs,
    * zeroed before each begin(). */
   size_t memory_bytes, cell_bytes;
+  size_t next_bytes; /* behind these, with leases: of a window that was charged ahead of time */
   size_t state_bytes;
 
   /* Most operations of one round; one for each counter that cells fill comes on top. */
@@ -132,6 +133,12 @@ typedef struct weir_method {
 
   /* What the memory says must be read again before anything rests on it. */
   void (*forget)(void *memory);
+
+  /* Of rules that count in one window at a time, else NULL: when that of the frame's moment ends, by
+   * what `recall` has read; and weir_memo_lay_by(), of what the memory `next` has of the windows at its
+   * moment, read by now_us. */
+  int64_t (*next)(const weir_rule_state *r);
+  void (*lay_by)(void *memory, const void *next, int64_t now_us);
 
   /* weir_memo_doubt(). NULL: what buckets and logs charge does not go back in this way. */
   void (*doubt)(void *memory, int64_t place, int64_t cost);

@@ -35,7 +35,8 @@
 #include "algorithm/method.h"
 #include "algorithm/plan.h"
 
-/* What a process keeps of one key. */
+/* What a process keeps of one key. Behind it stands the same of the window that follows, where that was
+ * charged ahead of time: with leases alone. */
 typedef struct quota_memory {
   bool known;
   int64_t start_us; /* of the open window */
@@ -77,13 +78,24 @@ static int64_t quota_ttl_us(const weir_rule *rule, const weir_settings *settings
 }
 
 /* Whether what the memo keeps is a window for now that may still be used unasked. */
-static bool quota_is_usable(const weir_rule_state *r) {
-  const quota_memory *memory = r->memory;
+static bool quota_is_usable_in(const weir_rule_state *r, const quota_memory *memory) {
   int64_t now_us = r->frame->now_us;
   return memory->known && memory->read_us <= now_us &&
          now_us - memory->read_us <= r->frame->settings->memo_age_us &&
          memory->start_us <= now_us + r->frame->settings->ahead_us &&
          now_us - memory->start_us < r->rule->period_us;
+}
+
+static bool quota_is_usable(const weir_rule_state *r) {
+  return quota_is_usable_in(r, r->memory);
+}
+
+/* What is known of the window that was charged ahead of time, where it has begun; NULL: there is none. */
+static const quota_memory *quota_laid_by(const weir_rule_state *r) {
+  const quota_memory *memory = r->memory;
+  bool has_begun = r->rule->lease_us > 0 && r->frame->now_us >= memory[1].start_us &&
+                   quota_is_usable_in(r, &memory[1]);
+  return has_begun ? &memory[1] : NULL;
 }
 
 /* Whether the window that the memo keeps will soon be too old to be used: before the next charge, which
@@ -126,6 +138,8 @@ static void quota_begin(weir_rule_state *r) {
   quota_state *state = r->state;
   quota_memory *memory = r->memory;
   quota_aim(r, r->frame->now_us);
+  const quota_memory *laid_by = quota_laid_by(r);
+  if (laid_by != NULL && !quota_is_usable(r)) *memory = *laid_by;
   memory->known = quota_is_usable(r);
   if (memory->known) state->start_us = r->place = memory->start_us;
 }
@@ -437,9 +451,25 @@ static int64_t quota_overrun(const weir_rule_state *r, int64_t cost) {
 static bool quota_recall(weir_rule_state *r) {
   const quota_memory *memory = r->memory;
   quota_state *state = r->state;
+  bool usable = quota_is_usable(r);
+  const quota_memory *laid_by = usable ? NULL : quota_laid_by(r);
+  if (laid_by != NULL) memory = laid_by;
   state->start_us = memory->start_us;
   state->count = memory->count;
-  return quota_is_usable(r);
+  return usable || laid_by != NULL;
+}
+
+static int64_t quota_next(const weir_rule_state *r) {
+  return ((const quota_state *)r->state)->start_us + r->rule->period_us;
+}
+
+static void quota_lay_by(void *memory, const void *next, int64_t now_us) {
+  const quota_memory *from = next;
+  quota_memory *kept = memory;
+  if (!from->known) return;
+  if (from->start_us != kept->start_us) kept++;
+  *kept = *from;
+  if (kept->read_us > now_us) kept->read_us = now_us;
 }
 
 static void quota_known(const weir_rule_state *r, weir_known *known) {
@@ -466,6 +496,7 @@ const weir_method weir_quota_method = {
     .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB | WEIR_NEED_CREATE,
     .finds_out = true, /* a window opens only where the request that opens it fits */
     .memory_bytes = sizeof(quota_memory),
+    .next_bytes = sizeof(quota_memory),
     .state_bytes = sizeof(quota_state),
     .operations_most = 2 * GROUPS, /* a reset: all that is known of three groups */
     .ttl_us = quota_ttl_us,
@@ -484,6 +515,8 @@ const weir_method weir_quota_method = {
     .sure = quota_sure,
     .recall = quota_recall,
     .known = quota_known,
+    .next = quota_next,
+    .lay_by = quota_lay_by,
     .forget = quota_forget,
     .doubt = quota_doubt,
 };

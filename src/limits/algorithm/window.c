@@ -176,7 +176,8 @@ static void window_begin(weir_rule_state *r) {
   state->first_counter = span->first > 0 ? span->first / r->rule->lanes : 0;
   int64_t shift = span->first - memory->first;
   int64_t count = span->last - span->first + 1;
-  if (shift != 0 || memory->count != count) {
+  bool laid_by = r->rule->kind == WEIR_FIXED_WINDOW && shift == 0 && memory->count > count;
+  if (!laid_by && (shift != 0 || memory->count != count)) {
     for (int64_t n = 0; n < count; n++) {
       int64_t to = shift >= 0 ? n : count - 1 - n;
       int64_t from = to + shift;
@@ -467,10 +468,27 @@ static bool window_recall(weir_rule_state *r) {
 static void window_known(const weir_rule_state *r, weir_known *known) {
   const weir_window_memory *memory = r->memory;
   for (int64_t n = 0; n < memory->count; n++) {
-    if (memory->cells[n].count == 0) continue;
+    bool later = r->rule->kind == WEIR_FIXED_WINDOW &&
+                 memory->first + n > r->frame->now_us / r->rule->cell_us;
+    if (memory->cells[n].count == 0 || later) continue;
     known->charges[known->count].at_us = (memory->first + n) * r->rule->cell_us;
     known->charges[known->count++].amount = weir_known_parts(memory->cells[n].count);
   }
+}
+
+static int64_t window_next(const weir_rule_state *r) {
+  if (r->rule->kind != WEIR_FIXED_WINDOW) return 0;
+  return (((const window_state *)r->state)->span.current + 1) * r->rule->cell_us;
+}
+
+static void window_lay_by(void *memory, const void *next, int64_t now_us) {
+  weir_window_memory *kept = memory;
+  const weir_window_memory *from = next;
+  int64_t place = from->first - kept->first;
+  if (from->count == 0 || place < 0 || place > kept->count || place > 1) return;
+  kept->cells[place] = from->cells[0];
+  if (kept->cells[place].read_us > now_us) kept->cells[place].read_us = now_us;
+  if (place == kept->count) kept->count++;
 }
 
 static void window_forget(void *memory) {
@@ -495,6 +513,7 @@ const weir_method weir_window_method = {
     .charges_at_once = true,
     .memory_bytes = sizeof(weir_window_memory),
     .cell_bytes = sizeof(weir_cell),
+    .next_bytes = sizeof(weir_cell),
     .state_bytes = sizeof(window_state),
     .operations_most = 3, /* cells touch two counters more than they fill; one more to take back */
     .ttl_us = window_ttl_us,
@@ -514,6 +533,8 @@ const weir_method weir_window_method = {
     .sure = window_sure,
     .recall = window_recall,
     .known = window_known,
+    .next = window_next,
+    .lay_by = window_lay_by,
     .forget = window_forget,
     .doubt = window_doubt,
 };

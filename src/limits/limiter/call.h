@@ -48,6 +48,7 @@ typedef struct weir_group {
   int64_t wake_us;  /* while it pauses: until then, weir_monotonic_us() */
   size_t encoded_length;
   char encoded[WEIR_ENCODED_MOST];
+  int64_t from_us;            /* it charges the window that begins then, ahead of time; 0: none */
   weir_request_state *refill; /* that leads it; NULL: none does */
   weir_request_state ahead;   /* what is charged for requests that may come; cost 0: nothing */
   weir_request_state payment; /* for what was admitted without the store: first of the group, if

@@ -40,10 +40,13 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
     if (request->call != call) as_read = false;
   }
   int64_t now_us = as_read ? call->at.now_us : weir_limiter_now(limiter);
+  group->from_us = 0;
   if (limiter->leases) weir_leases_hold(call, group, now_us);
   if (group->requests != NULL) {
     if (entry->account != NULL) weir_outage_offer(limiter, group);
-    group->turn = weir_machine_start(group->machine, now_us, entry->memo, group->requests,
+    bool ahead = group->from_us > 0;
+    group->turn = weir_machine_start(group->machine, ahead ? group->from_us : now_us,
+                                     ahead ? NULL : entry->memo, group->requests,
                                      round->planned + round->planned_count);
     round->planned_count += group->machine->frame.operation_count;
   } else { /* a lease was enough for all of them */
@@ -246,6 +249,7 @@ void weir_call_execute(weir_call *first) {
 static void resume(weir_call *call, weir_group *group, int64_t now_us, bool late) {
   weir_round *round = &call->round;
   weir_machine *machine = group->machine;
+  if (now_us < group->from_us) now_us = group->from_us;
   group->turn = weir_machine_resume(machine, now_us, late, round->planned + round->planned_count);
   round->planned_count += machine->frame.operation_count;
   if (group->turn != WEIR_TURN_PAUSE) return;
@@ -390,7 +394,8 @@ static void finish(weir_call *call, weir_group *group) {
   if (weir_call_hands_over(group->decided))
     weir_shard_learn(entry->shard, group->machine->lessons, limiter->stack.count,
                      group->machine->frame.now_us);
-  memcpy(entry->memo, group->machine->frame.memo, group->machine->memo_bytes);
+  if (group->from_us == 0)
+    memcpy(entry->memo, group->machine->frame.memo, group->machine->memo_bytes);
   if (entry->doubted) {
     weir_memo_doubt_all(&limiter->stack, &limiter->settings, entry->memo);
     entry->doubted = false;

@@ -145,6 +145,8 @@ void weir_leases_count(weir_limiter *limiter, weir_memo_entry *entry,
   bool for_many = entry->shown && weir_leases_look(at) && memo->denied_cost > 0 &&
                   request->cost >= memo->denied_cost && at.now_us >= memo->denied_at_us &&
                   at.now_us < memo->denied_until_us;
+  if (weir_stock_has_next_due(entry->leased->stock, &limiter->lease, at.now_us) && !entry->busy)
+    ask_refill(limiter, entry, at.now_us);
   if (may_use(request))
     weir_stock_count(entry->leased->stock, &limiter->lease, at.now_us,
                      for_many ? request->cost * WEIR_LEASES_LOOK : request->cost);
@@ -208,6 +210,21 @@ static int64_t charge_ahead(weir_limiter *limiter, weir_group *group, int64_t no
   return ahead;
 }
 
+/* What a refill that is alone charges to the window that follows; what runs out before goes first. */
+static int64_t charge_next(weir_limiter *limiter, weir_group *group, int64_t now_us) {
+  weir_memo_entry *entry = group->entry;
+  weir_stock *stock = entry->leased->stock;
+  const weir_lease *lease = &limiter->lease;
+  if (group->refill == NULL || entry->account != NULL) return 0;
+  int64_t next_us = weir_stock_next(stock, lease, entry->memo, now_us);
+  bool urgent =
+      weir_stock_is_low(stock, lease, now_us) && !weir_stock_is_tight(stock, lease, now_us);
+  if (next_us == 0 || urgent) return 0;
+  int64_t cost = weir_stock_wish_next(stock, lease, now_us, next_us, limiter->group_most);
+  if (cost > 0) group->from_us = next_us;
+  return cost;
+}
+
 /* The refill that led the group is over, as that is. */
 static void end_refill(weir_group *group, weir_status status) {
   weir_request_state *refill = group->refill;
@@ -247,11 +264,17 @@ void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us) {
     plain = plain && (may_use(request) || request->kind == WEIR_PEEK);
     link = &request->next;
   }
-  if (plain) group->ahead.cost = charge_ahead(limiter, group, now_us, cost);
-  if (group->ahead.cost > 0)
+  if (group->requests == NULL) group->ahead.cost = charge_next(limiter, group, now_us);
+  if (plain && group->ahead.cost == 0)
+    group->ahead.cost = charge_ahead(limiter, group, now_us, cost);
+  if (group->ahead.cost > 0) {
     *link = &group->ahead;
-  else
-    end_refill(group, WEIR_OK);
+    return;
+  }
+  end_refill(group, WEIR_OK);
+  if (group->requests != NULL) return;
+  stock->due_us = 0;
+  weir_stock_plan_next(stock, &limiter->lease, entry->memo, now_us);
 }
 
 /* Adds what was held to the answer of a request that is over. False: it was decided for a time in
@@ -330,8 +353,9 @@ static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t n
 }
 
 /* A lease is granted by an answer that is certain and in time, on a clock that goes on. */
-static void grant(weir_limiter *limiter, weir_group *group, int64_t stamp_us, int64_t cost) {
+static void grant(weir_limiter *limiter, weir_group *group, int64_t now_us, int64_t cost) {
   weir_leased *leased = group->entry->leased;
+  int64_t stamp_us = group->machine->frame.now_us;
   int64_t places[WEIR_RULES_MOST];
   if (cost == 0) return;
   weir_counts_add_lease(limiter->counts, WEIR_LEASE_CHARGED, cost);
@@ -340,7 +364,7 @@ static void grant(weir_limiter *limiter, weir_group *group, int64_t stamp_us, in
     return;
   }
   weir_machine_places(group->machine, places);
-  weir_stock_grant(leased->stock, &limiter->lease, stamp_us, cost, places);
+  weir_stock_grant(leased->stock, &limiter->lease, now_us, stamp_us, cost, places);
   weir_leased_enter(&limiter->leased, group->entry);
 }
 
@@ -353,7 +377,7 @@ void weir_leases_return(weir_limiter *limiter, weir_memo_entry *entry,
     weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, decision->cost);
     return;
   }
-  weir_stock_grant(leased->stock, &limiter->lease, decision->at_us, decision->cost,
+  weir_stock_grant(leased->stock, &limiter->lease, decision->at_us, decision->at_us, decision->cost,
                    request->places);
   weir_table_hide_denial(limiter->table, entry);
   leased->key_length = weir_key_encode(request->key, request->key_length, leased->key);
@@ -372,7 +396,31 @@ static int64_t admitted_cost(const weir_group *group, bool charged) {
   return cost;
 }
 
+/* A group that charged the next window: what is known of the present one stays. */
+static void settle_next(weir_call *call, weir_group *group) {
+  weir_limiter *limiter = call->limiter;
+  weir_memo_entry *entry = group->entry;
+  weir_stock *stock = entry->leased->stock;
+  int64_t now_us = weir_limiter_now(limiter);
+  const weir_request_state *ahead = &group->ahead;
+  group->requests = NULL;
+  if (weir_leases_are_void(limiter, entry)) weir_stock_empty(stock, &limiter->lease);
+  if (ahead->status == WEIR_OK) {
+    weir_memo_lay_by(&limiter->stack, &limiter->settings, entry->memo, group->machine->frame.memo,
+                     now_us);
+    if (ahead->decision.allowed) grant(limiter, group, now_us, ahead->charge);
+  }
+  stock->due_us = 0;
+  weir_stock_plan_next(stock, &limiter->lease, entry->memo, now_us);
+  call->refills = true;
+  end_refill(group, ahead->status);
+}
+
 void weir_leases_settle(weir_call *call, weir_group *group) {
+  if (group->from_us > 0) {
+    settle_next(call, group);
+    return;
+  }
   weir_limiter *limiter = call->limiter;
   weir_memo_entry *entry = group->entry;
   weir_stock *stock = entry->leased->stock;
@@ -405,7 +453,7 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
   }
 
   int64_t got = (granted ? ahead->charge : 0) + again;
-  grant(limiter, group, group->machine->frame.now_us, got);
+  grant(limiter, group, now_us, got);
   stock->due_us = 0;
   if (failed) {
     stock->tight_us = 0; /* who asks finds out why */
@@ -420,6 +468,7 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
                                   .random = (uint32_t)(mixed >> 32)};
     weir_stock_pace(stock, &limiter->lease, entry->memo, now_us, &harvest);
   }
+  weir_stock_plan_next(stock, &limiter->lease, entry->memo, now_us);
   weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, stock->lost);
   stock->lost = 0;
   if (limiter->refills && (stock->low > 0 || stock->tight_us > 0)) call->refills = true;

@@ -42,11 +42,13 @@ void weir_lease_init(weir_lease *lease, const weir_stack *stack, const weir_sett
   *lease = (weir_lease){.stack = stack,
                         .settings = settings,
                         .life_us = stack->rules[0].lease_us,
+                        .by_windows = true,
                         .drained_most = INT64_MAX,
                         .burst = INT64_MAX};
   for (size_t i = 0; i < stack->count; i++) {
     const weir_rule *rule = &stack->rules[i];
     if (rule->lease_us < lease->life_us) lease->life_us = rule->lease_us;
+    if (weir_rule_slides(rule) || weir_rule_moves_in_time(rule)) lease->by_windows = false;
     if (weir_rule_moves_in_time(rule))
       lease->drains = true;
     else
@@ -367,8 +369,10 @@ static int64_t wish(weir_stock *stock, const weir_lease *lease, const weir_memo 
 }
 
 /* Half of what there will be at the most, where that is less than what is needed: then one refill follows
- * another. */
-static void set_low(weir_stock *stock, int64_t held, int64_t wished) {
+ * another. What was charged to the next window is there when no other charge may be. */
+static void set_low(weir_stock *stock, int64_t now_us, int64_t held, int64_t wished) {
+  for (size_t i = 0; i < WEIR_LOTS; i++)
+    if (now_us < stock->lots[i].from_us) wished += stock->lots[i].left;
   int64_t most = (held + wished) / 2;
   stock->low = wished == 0 ? 0 : stock->need < most ? stock->need : most;
 }
@@ -380,7 +384,7 @@ int64_t weir_stock_wish(weir_stock *stock, const weir_lease *lease, const weir_m
   int64_t held = weir_stock_room(stock, now_us);
   stock->need = asked * lead_us(stock, lease) / half_us;
   int64_t wished = wish(stock, lease, memo, now_us, cost, most, asked - held, half_us);
-  set_low(stock, held, wished);
+  set_low(stock, now_us, held, wished);
   return wished;
 }
 
@@ -393,7 +397,7 @@ int64_t weir_stock_wish_refill(weir_stock *stock, const weir_lease *lease, const
   stock->need = asked * lead / half_us;
   int64_t want = asked + stock->need - held;
   int64_t wished = wish(stock, lease, memo, now_us, 0, most, want, half_us + lead);
-  set_low(stock, held, wished);
+  set_low(stock, now_us, held, wished);
   *looks = wished == 0 && want >= WISH_LEAST && most >= WISH_LEAST &&
            weir_stock_is_tight(stock, lease, now_us);
   if (*looks) stock->wanted = wished = WISH_LEAST;
@@ -452,8 +456,8 @@ static void learn(weir_stock *stock, const weir_lease *lease, const weir_memo *m
 }
 
 /* A lot lives inside the cells and the quotas that were charged, and no longer than a lease. */
-void weir_stock_grant(weir_stock *stock, const weir_lease *lease, int64_t stamp_us, int64_t cost,
-                      const int64_t *places) {
+void weir_stock_grant(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t stamp_us,
+                      int64_t cost, const int64_t *places) {
   weir_lot lot = {.left = cost,
                   .stamp_us = stamp_us,
                   .from_us = stamp_us,
@@ -466,7 +470,7 @@ void weir_stock_grant(weir_stock *stock, const weir_lease *lease, int64_t stamp_
                                                    : (places[i] + 1) * rule->cell_us;
     if (end_us < lot.until_us) lot.until_us = end_us;
   }
-  end_lots_before(stock, lease, stamp_us);
+  end_lots_before(stock, lease, now_us < stamp_us ? now_us : stamp_us);
   add_live(stock, lease, &lot, places);
 }
 
@@ -514,6 +518,49 @@ void weir_stock_pace(weir_stock *stock, const weir_lease *lease, const weir_memo
 
 bool weir_stock_is_paused(const weir_stock *stock, const weir_lease *lease, int64_t now_us) {
   return now_us < stock->paused_until_us && stock->paused_until_us - now_us <= lease->pause_most_us;
+}
+
+/* --- the next window ---------------------------------------------------------------------------
+ */
+
+/* A quota takes three trips to open. */
+static int64_t next_lead_us(const weir_stock *stock, const weir_lease *lease) {
+  return 2 * lead_us(stock, lease);
+}
+
+int64_t weir_stock_next(const weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
+                        int64_t now_us) {
+  if (!lease->by_windows || stock->trip_us < FAR_US) return 0;
+  int64_t next_us = weir_memo_next(lease->stack, lease->settings, memo, now_us);
+  return next_us != stock->next_us && next_us - now_us <= next_lead_us(stock, lease) ? next_us : 0;
+}
+
+int64_t weir_stock_wish_next(weir_stock *stock, const weir_lease *lease, int64_t now_us,
+                             int64_t next_us, int64_t most) {
+  int64_t processes = lease->settings->processes > 1 ? lease->settings->processes : 1;
+  int64_t asked = asked_lately(stock, lease, now_us);
+  int64_t need = asked * lead_us(stock, lease) / (lease->life_us / 2);
+  int64_t room = weir_stack_least_capacity(lease->stack) / processes;
+  int64_t wished = asked + need;
+  if (wished > room) wished = room;
+  if (wished > most) wished = most;
+  stock->next_us = next_us;
+  stock->need = need;
+  if (stock->low < need && stock->low < wished / 2)
+    stock->low = need < wished / 2 ? need : wished / 2;
+  return wished >= WISH_LEAST ? wished : 0;
+}
+
+void weir_stock_plan_next(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
+                          int64_t now_us) {
+  if (!lease->by_windows) return;
+  stock->next_from_us = 0;
+  if (stock->trip_us < FAR_US) return;
+  const weir_settings *settings = lease->settings;
+  int64_t next_us = weir_memo_next(lease->stack, settings, memo, now_us);
+  if (next_us > 0 && next_us == stock->next_us)
+    next_us = weir_memo_next(lease->stack, settings, memo, next_us);
+  if (next_us > 0) stock->next_from_us = next_us - next_lead_us(stock, lease);
 }
 
 /* --- giving back -------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ typedef struct weir_lease {
   int64_t pause_most_us;  /* after many conflicts */
   bool drains;            /* some rule is a bucket: a use is told with the stamp of its charge */
   bool gives_back;        /* some rule is none: what was not used is returned */
+  bool by_windows;        /* each rule counts in one window at a time: the next is charged ahead */
   int64_t drained_most;   /* what surely drains from every bucket in that time; without one, all */
   int64_t burst;          /* the least that a full bucket holds */
   size_t slowest;         /* of the buckets; and who has had of it gives way until ... */
@@ -63,16 +64,24 @@ typedef struct weir_stock {
   int64_t wanted;              /* by the group that is under way; 0: no lease */
   int64_t pause_us;
   int64_t paused_until_us;
-  int64_t short_since_us, short_seen_us; /* a bucket was almost used up from then to then */
-  int64_t low;                           /* less is to be refilled; 0: nothing is */
-  int64_t need;                          /* what is asked while a refill is under way */
-  int64_t trip_us;                       /* how long the store's answers take */
-  int64_t due_us;                        /* since when a refill is; 0: none is */
-  int64_t scarce_us;                     /* since when there is hardly room; 0: there is enough */
-  int64_t tight_us;                      /* when an answer last said so; 0: the last one did not */
-  int64_t lost;     /* charged, not used, and it cannot go back; its owner counts and clears it */
-  int64_t debt;     /* of a bucket: lost, less what was earned, in parts of a cost; see lease.c */
-  int64_t places[]; /* of every lot, by rule: the cell of a window, the start of a quota */
+  union {
+    struct {
+      int64_t short_since_us, short_seen_us; /* a bucket was almost used up from then to then */
+    };
+    struct {                /* of rules by windows: */
+      int64_t next_us;      /* begin of the last window that was charged ahead, or tried; and ... */
+      int64_t next_from_us; /* ... when to charge the next one; 0: that is not known */
+    };
+  };
+  int64_t low;       /* less is to be refilled; 0: nothing is */
+  int64_t need;      /* what is asked while a refill is under way */
+  int64_t trip_us;   /* how long the store's answers take */
+  int64_t due_us;    /* since when a refill is; 0: none is */
+  int64_t scarce_us; /* since when there is hardly room; 0: there is enough */
+  int64_t tight_us;  /* when an answer last said so; 0: the last one did not */
+  int64_t lost;      /* charged, not used, and it cannot go back; its owner counts and clears it */
+  int64_t debt;      /* of a bucket: lost, less what was earned, in parts of a cost; see lease.c */
+  int64_t places[];  /* of every lot, by rule: the cell of a window, the start of a quota */
 } weir_stock;
 
 void weir_lease_init(weir_lease *lease, const weir_stack *stack, const weir_settings *settings);
@@ -139,9 +148,10 @@ int64_t weir_stock_wish_refill(weir_stock *stock, const weir_lease *lease, const
                                int64_t now_us, int64_t most, bool *looks);
 
 /* The wish was granted in part or whole, by an answer that is certain and in time: `cost` is usable
- * from now on. places: weir_machine_places(). */
-void weir_stock_grant(weir_stock *stock, const weir_lease *lease, int64_t stamp_us, int64_t cost,
-                      const int64_t *places);
+ * from its stamp on, which is later than now where the next window was charged. places:
+ * weir_machine_places(). */
+void weir_stock_grant(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t stamp_us,
+                      int64_t cost, const int64_t *places);
 
 /* What a group has brought. */
 typedef struct weir_harvest {
@@ -172,6 +182,30 @@ bool weir_stock_is_low(const weir_stock *stock, const weir_lease *lease, int64_t
  * way finds out whether there is some again: then requests do not ask for themselves, if the store is
  * far away. */
 bool weir_stock_is_tight(const weir_stock *stock, const weir_lease *lease, int64_t now_us);
+
+/* --- the next window ---------------------------------------------------------------------------
+ *
+ * A lot ends with its window. Where the store is far away the next window is charged shortly before it
+ * begins, as if it had begun: so it is empty for others as long as nothing was charged, and holds what
+ * its limit allows. That lot is usable from the begin on, like any other.
+ */
+
+/* When the window begins that is to be charged now; 0: none is. */
+int64_t weir_stock_next(const weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
+                        int64_t now_us);
+
+/* How much of it, of `most`; 0: nothing. Either way that window was had. */
+int64_t weir_stock_wish_next(weir_stock *stock, const weir_lease *lease, int64_t now_us,
+                             int64_t next_us, int64_t most);
+
+/* The memo knows more: finds out when a window is to be charged. */
+void weir_stock_plan_next(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
+                          int64_t now_us);
+
+static inline bool weir_stock_has_next_due(const weir_stock *stock, const weir_lease *lease,
+                                           int64_t now_us) {
+  return lease->by_windows && stock->next_from_us > 0 && now_us >= stock->next_from_us;
+}
 
 /* --- giving back -------------------------------------------------------------------------------
  */
