@@ -4,10 +4,10 @@
 
 BEFORE and AFTER are two weirs, built as releases. Each run of page_rows.py has so many rounds, and in each
 round both programs have a turn of so many seconds, the first one in turn. Then both serve, and AFTER's
-`weir bench --via` asks both in turns: memory:, memcached and Redis, over RESP and HTTP. Shown is AFTER over
-BEFORE: the median of the rounds' own ratios, and in brackets their quarters. A rate below 1 whose upper
-quarter is below 0.97 is in bold. What BEFORE does not understand is named at the end. --only takes runs whose
-name has one of the words in it. Wants two quiet cores.
+`weir bench --via` asks both in turns, each first in half the rounds: memory:, memcached and Redis, over RESP
+and HTTP. Shown is AFTER over BEFORE: the median of the rounds' own ratios, and in brackets their quarters. A
+rate below 1 whose upper quarter is below 0.97 is in bold. What BEFORE does not understand is named at the end.
+--only takes runs whose name has one of the words in it. Wants two quiet cores.
 """
 
 import argparse
@@ -95,10 +95,13 @@ def duel_servers(options, store, url):
     try:
         for name in wanted:
             protocol, limiter, words = ASKED[name]
-            vias = [word for server in servers for word in ("--via", server.url(protocol, limiter))]
-            contestants = ask_bench([options.after], name, *vias, *words.split(),
-                                    *lasting(options.seconds * options.rounds, options.rounds))
-            show(f"serve {store}: {name}", list(zip(*(line["rounds"] for line in contestants))))
+            half, rounds = (options.rounds + 1) // 2, []
+            for order in (1, -1):  # who is asked second finds another machine
+                vias = [word for server in servers[::order] for word in ("--via", server.url(protocol, limiter))]
+                contestants = ask_bench([options.after], name, *vias, *words.split(),
+                                        *lasting(options.seconds * half, half))
+                rounds += zip(*(line["rounds"] for line in contestants[::order]))
+            show(f"serve {store}: {name}", rounds)
     finally:
         for server in servers:
             server.end()
