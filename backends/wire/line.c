@@ -482,6 +482,7 @@ static bool may_try(const weir_wire *wire, const weir_wire_slot *slot) {
 }
 
 static void judge_tries(weir_wire_line *line) {
+  if (line->yield_us < 0) return; /* it had no need to yield */
   bool lost = line->yield_us > LOST_US;
   if (lost && line->lost) feel(&line->wire->watched, weir_monotonic_us());
   line->lost = lost;
@@ -526,7 +527,7 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
       if (goes_on) until_us = end_us;
     }
     line->tries = ask >= WEIR_ASK_SEND && until_us > now_us && may_try(wire, slot);
-    line->yield_us = 0;
+    line->yield_us = -1;
     line_perform(line, ask, now_us, until_us, &event);
     waits += goes_on && event.kind != WEIR_EVENT_SENT;
     if (ask != WEIR_ASK_SEND && ask != WEIR_ASK_RECEIVE) now_us = weir_monotonic_us();

@@ -86,7 +86,7 @@ ssize_t weir_socket_try(int fd, char *bytes, size_t room, int64_t most_us, int64
   int64_t since_us = weir_monotonic_us();
   int64_t now_us = since_us;
   ssize_t got;
-  *longest_us = 0;
+  *longest_us = -1;
   while ((got = weir_socket_receive(fd, bytes, room, false)) < 0 &&
          (errno == EAGAIN || errno == EWOULDBLOCK) && now_us - since_us < most_us) {
     int64_t before_us = now_us;

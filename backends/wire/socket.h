@@ -19,7 +19,7 @@ ssize_t weir_socket_send(int fd, const char *bytes, size_t length);
 ssize_t weir_socket_receive(int fd, char *bytes, size_t room, bool wait);
 
 /* As a receive that does not wait, again and again for `most_us` until it brings something, with the
- * processor yielded in between; *longest_us: by the longest of the yields. */
+ * processor yielded in between; *longest_us: by the longest of the yields; -1: none. */
 ssize_t weir_socket_try(int fd, char *bytes, size_t room, int64_t most_us, int64_t *longest_us);
 
 /* What an errno means, for people. */
