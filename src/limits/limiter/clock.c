@@ -44,14 +44,20 @@ weir_moment weir_limiter_moment(weir_limiter *limiter) {
   return (weir_moment){.clock_steps = steps, .now_us = weir_limiter_now(limiter)};
 }
 
-/* How far CLOCK_REALTIME is ahead changes only when it is set, and is looked up at most ten times in a
- * millisecond: a moment that is not shortly behind that look finds it old, and so does one after a
- * step. It is rounded up, so that what is made of it is not too late. */
+/* Whether the clock said so. What is no later than the latest time may be that itself: held, however much
+ * time goes by meanwhile. */
+static bool was_read(const weir_limiter *limiter, const weir_moment *at) {
+  return at->now_us > atomic_load_explicit(&limiter->latest_us, memory_order_relaxed);
+}
+
+/* How far CLOCK_REALTIME is ahead changes only when it is set. What a look finds holds for a tenth of a
+ * millisecond: a moment that is not shortly behind that look finds it old, and so does one after a step.
+ * It is rounded up, so that what is made of it is not too late. */
 int64_t weir_limiter_monotonic(weir_limiter *limiter, weir_moment *at) {
   enum { HOLDS_US = 100, TAKES_US = 2 };
   static struct { _Alignas(WEIR_CACHE_LINE_BYTES) _Atomic int64_t ahead_us, read_us; } kept;
   bool of_system = limiter->clock.now_us == weir_real_time_us;
-  if (of_system) {
+  if (of_system && was_read(limiter, at)) {
     int64_t read_us = atomic_load_explicit(&kept.read_us, memory_order_acquire);
     int64_t ahead_us = atomic_load_explicit(&kept.ahead_us, memory_order_relaxed);
     int64_t since_us = at->now_us - ahead_us - read_us;
@@ -59,7 +65,7 @@ int64_t weir_limiter_monotonic(weir_limiter *limiter, weir_moment *at) {
   }
   int64_t monotonic_us = weir_monotonic_us();
   *at = weir_limiter_moment(limiter);
-  if (of_system && weir_monotonic_us() - monotonic_us <= TAKES_US) {
+  if (of_system && was_read(limiter, at) && weir_monotonic_us() - monotonic_us <= TAKES_US) {
     int64_t ahead_us = at->now_us - monotonic_us + 1;
     atomic_store_explicit(&kept.ahead_us, ahead_us, memory_order_relaxed);
     atomic_store_explicit(&kept.read_us, monotonic_us - 1, memory_order_release);
