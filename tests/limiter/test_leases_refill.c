@@ -9,6 +9,7 @@
 
 #include "fixture/fake.h"
 #include "limiter/leases.h"
+#include "limiter/limiter.h"
 
 enum { STEP_US = 200, TAKES = 1000, WARM_UP = 400, RULES = 5 };
 
@@ -314,6 +315,52 @@ static void the_thread_refills_while_requests_come(void **state) {
   weir_store_close(store);
 }
 
+/* A refill is over, and its thread about to look when the next may be due: requests make it due now. */
+enum { NARROW_TRIES = 11, NARROW_LIFE_US = 5000 };
+static weir_limiter *_Atomic narrow;
+static int64_t narrow_since_us;
+static atomic_int narrow_tries, narrow_soon;
+
+/* NOLINTBEGIN(bugprone-reserved-identifier): the linker wants these names */
+void __real_weir_call_release(weir_call *call);
+void __wrap_weir_call_release(weir_call *call);
+
+void __wrap_weir_call_release(weir_call *call) {
+  weir_limiter *limiter = narrow;
+  weir_decision decision;
+  bool of_thread = limiter != NULL && pthread_equal(pthread_self(), limiter->renewer.thread);
+  __real_weir_call_release(call);
+  if (!of_thread || narrow_tries == NARROW_TRIES) return;
+  narrow = NULL; /* for what is released here */
+  narrow_soon += weir_monotonic_us() - narrow_since_us < NARROW_LIFE_US / 2;
+  for (int i = 0; i < 1000000 && limiter->leased.due.count == 0; i++)
+    assert_int_equal(weir_limiter_take(limiter, "k", 1, 1, &decision, NULL), WEIR_OK);
+  narrow_since_us = weir_monotonic_us();
+  narrow = limiter;
+  narrow_tries++;
+}
+/* NOLINTEND(bugprone-reserved-identifier) */
+
+static void the_thread_sleeps_past_nothing_that_is_due(void **state) {
+  weir_store *store;
+  weir_limiter *limiter;
+  weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
+  weir_decision decision;
+  (void)state;
+  options.processes = 1;
+  options.deadline_us = SECOND_US;
+  assert_int_equal(weir_store_open_backend(&fake_backend, "fake:", &store, NULL), WEIR_OK);
+  assert_int_equal(
+      weir_limiter_create(store, "fixed-window:1000000000/1h,lease=5ms", &options, &limiter, NULL),
+      WEIR_OK);
+  narrow = limiter;
+  while (narrow_tries < NARROW_TRIES)
+    assert_int_equal(weir_limiter_take(limiter, "k", 1, 1, &decision, NULL), WEIR_OK);
+  assert_true(narrow_soon > NARROW_TRIES / 2);
+  weir_limiter_destroy(limiter);
+  weir_store_close(store);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(no_request_of_a_busy_key_waits),
@@ -325,6 +372,7 @@ int main(void) {
       cmocka_unit_test(the_next_window_is_not_used_before_it_begins),
       cmocka_unit_test(the_next_window_of_an_idle_key_is_not_charged),
       cmocka_unit_test(the_thread_refills_while_requests_come),
+      cmocka_unit_test(the_thread_sleeps_past_nothing_that_is_due),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

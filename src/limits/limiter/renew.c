@@ -140,11 +140,11 @@ static void *run(void *of) {
   pthread_mutex_lock(&renewer->mutex);
   while (!renewer->over) {
     int64_t next_us;
-    renew(limiter, &next_us, NULL);
-    if (renewer->over || next_us == WEIR_NEVER) break;
+    bool done = renew(limiter, &next_us, NULL) == WEIR_OK;
     /* What was asked for meanwhile is done at once, unless the store did not do the last. */
     bool asked = limiter->refills && atomic_load(&limiter->leased.due.count) > 0;
-    if (asked && next_us > WEIR_RENEW_AGAIN_MOST_US) continue;
+    if (done && asked) continue;
+    if (renewer->over || next_us == WEIR_NEVER) break;
     int64_t until_us = weir_monotonic_us() + (next_us < longest_us ? next_us : longest_us);
     weir_condition_wait_until(&renewer->wake, &renewer->mutex, until_us);
   }
