@@ -526,7 +526,8 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
                 connection->state == WEIR_CONNECTION_READY;
       if (goes_on) until_us = end_us;
     }
-    line->tries = ask >= WEIR_ASK_SEND && until_us > now_us && may_try(wire, slot);
+    line->tries = ask >= WEIR_ASK_SEND && until_us - now_us > wire->patience_us + NEAR_US &&
+                  may_try(wire, slot);
     line->yield_us = -1;
     line_perform(line, ask, now_us, until_us, &event);
     waits += goes_on && event.kind != WEIR_EVENT_SENT;

@@ -12,21 +12,26 @@ enum { MANY = 16, TURNS_MOST = 2000 };
 static struct server *server;
 
 /* Runs a slot of so many reads; whether the thread waited awake for the last answer. */
-static bool waits_awake(weir_wire *wire, int count) {
-  weir_operation gets[MANY];
+static bool run(weir_wire *wire, weir_operation *gets, int count, int64_t time_us) {
   weir_wire_slot *slot = weir_wire_slot_take(wire);
   assert_non_null(slot);
   for (int i = 0; i < count; i++) {
     gets[i] = get_of("weir:t:{awake}:1");
     assert_true(weir_wire_slot_add(slot, &gets[i], 0));
   }
-  weir_wire_submit(wire, slot, 1U << WEIR_DIALECT_META, weir_monotonic_us() + PATIENCE_US);
+  weir_wire_submit(wire, slot, 1U << WEIR_DIALECT_META, weir_monotonic_us() + time_us);
   assert_false(weir_wire_finish(wire, slot, NULL));
-  for (int i = 0; i < count; i++)
-    assert_int_equal(gets[i].outcome, WEIR_ABSENT);
   pthread_mutex_lock(&wire->lock);
   bool tries = wire->lines[0].tries;
   pthread_mutex_unlock(&wire->lock);
+  return tries;
+}
+
+static bool waits_awake(weir_wire *wire, int count) {
+  weir_operation gets[MANY];
+  bool tries = run(wire, gets, count, PATIENCE_US);
+  for (int i = 0; i < count; i++)
+    assert_int_equal(gets[i].outcome, WEIR_ABSENT);
   return tries;
 }
 
@@ -63,6 +68,19 @@ static void many_commands_to_a_near_server_are_waited_for_awake(void **state) {
   wire->server.connections[1].state = WEIR_CONNECTION_READY; /* threads have met */
   assert_false(waits_awake(wire, MANY));
   wire->server.connections[1].state = WEIR_CONNECTION_CLOSED;
+  weir_wire_close(wire);
+}
+
+/* A receive that waits follows the tries, and ends so much later at the most. */
+static void the_tries_are_over_before_the_deadline(void **state) {
+  enum { TRIED_US = 300 };
+  weir_operation gets[MANY];
+  (void)state;
+  weir_wire *wire = open_near();
+  for (int i = 0; i < MANY; i++) {
+    have_found(wire, 0, false, 0);
+    assert_false(run(wire, gets, MANY, wire->patience_us + TRIED_US));
+  }
   weir_wire_close(wire);
 }
 
@@ -132,6 +150,7 @@ int main(void) {
   server = server_start_memcached(SERVER_IPV4, NULL);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(many_commands_to_a_near_server_are_waited_for_awake),
+      cmocka_unit_test(the_tries_are_over_before_the_deadline),
       cmocka_unit_test(a_server_may_become_near),
       cmocka_unit_test(a_thread_sleeps_where_others_want_the_processor),
       cmocka_unit_test(a_try_ends_with_what_has_come_or_with_its_time)};
