@@ -1,6 +1,7 @@
 """Places: limits of what is in flight, held by the server for its clients, on every kind of store."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -422,6 +423,19 @@ class Stores(Holds):
                 self.assertEqual(told["held"], 0)
                 await_that(lambda: self.acquire("few", "k", "COST", 3) != "", "all places")
             store.end()
+
+    def test_a_store_that_is_away_decides_nothing(self):
+        """Where there is no decision nothing is read of one: sanitizers fill memory with bytes that are no bool."""
+        store = Store("memcached")
+        config = CONFIG.replace('"memory:?timeout=100ms"', f'"{store.url}?timeout=100ms", fallback: none')
+        filled = os.environ.get("ASAN_OPTIONS", "") + ":max_malloc_fill_size=100000000"
+        server = Server(config, environment={**os.environ, "ASAN_OPTIONS": filled})
+        self.addCleanup(server.end)
+        store.end()
+        self.speak(server)
+        self.assertRegex(self.client.ask("WEIR.ACQUIRE", "few", "k"), "^-ERR UNAVAILABLE ")
+        self.assertEqual(http(self.web, post("/acquire", {"limiter": "few", "key": "k"}))[0], 503)
+        self.assertEqual(server.metric("weir_serve_places"), 0)
 
     def test_a_thousand_connections_that_end(self):
         def run(config):

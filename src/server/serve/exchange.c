@@ -65,13 +65,16 @@ static void note_answer(weir_exchange *exchange, const weir_request *request) {
     exchange->failed = true;
 }
 
-/* The request has its answer. */
+/* The request has its answer. A decision is there only where its status says so. */
+static void note_decided(weir_asked *one, const weir_request *request) {
+  one->request.status = request->status;
+  if (request->status == WEIR_OK) one->request.decision = request->decision;
+  one->limiter = NULL;
+}
+
 static void take_answer(weir_exchange *exchange, size_t at) {
-  const weir_request *request = &exchange->requests[at];
-  exchange->asked[at]->request.status = request->status;
-  exchange->asked[at]->request.decision = request->decision;
-  exchange->asked[at]->limiter = NULL;
-  note_answer(exchange, request);
+  note_decided(exchange->asked[at], &exchange->requests[at]);
+  note_answer(exchange, &exchange->requests[at]);
 }
 
 /* Every request has a status of its own, which is what is answered. */
@@ -283,8 +286,7 @@ size_t weir_exchange_know(weir_tick *tick, weir_exchange_filter *filter, void *c
       weir_decide_known(batch.limiters, batch.requests, count, batch.known, NULL) == WEIR_OK)
     for (size_t i = 0; i < count; i++) {
       if (!batch.known[i]) continue;
-      tick->asked[batch.asked[i]].request = batch.requests[i];
-      tick->asked[batch.asked[i]].limiter = NULL;
+      note_decided(&tick->asked[batch.asked[i]], &batch.requests[i]);
       left--;
     }
   free_known(&batch);
