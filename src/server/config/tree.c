@@ -1,5 +1,6 @@
-/* From libyaml's events to a tree. Its own documents are not used: they are built whole before
- * their nodes can be counted, and let a file need a hundred times its size. */
+/* From libyaml's events to a tree, and the faults of files. Libyaml's own documents are not used:
+ * they are built whole before their nodes can be counted, and let a file need a hundred times its
+ * size. */
 #include "config/reader.h"
 
 #include <stdarg.h>
@@ -362,8 +363,7 @@ weir_node *weir_tree_read(const char *file, const char *text, size_t length, wei
 }
 
 /* --- faults, kept in the order of their places --------------------------------------------------
- *
- * Faults, kept in the order of their places. */
+ */
 
 /* The place and the path, and how long they are. */
 static size_t write_head(weir_message *message, weir_config_place place, const char *path) {

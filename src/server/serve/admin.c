@@ -1,5 +1,5 @@
-/* What the server says of itself: /metrics, /status, /status.json, /healthz, /readyz; and of who holds places: /places. The main thread
- * answers, which never waits for a store.
+/* What the server says of itself: /metrics, /status, /status.json, /healthz, /readyz; and of places
+ * that are held: /places. The main thread answers, which never waits for a store.
  *
  * /status.json has totals since the start, from which the page /status makes rates. The page itself is
  * status.html, the same for every server. */

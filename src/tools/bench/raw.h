@@ -90,8 +90,8 @@ uint64_t weir_bench_served_between(const weir_bench_served *before, const weir_b
 
 /* --- how a server is spoken to (target.c) ----------------------------------------------------------
  *
- * How a server is spoken to: a blocking socket with room for what leaves together and what comes;
- * and how a server of weir is asked for one decision, and which answer came. */
+ * A blocking socket with room for what leaves together and what comes; and how a server of weir is
+ * asked for one decision, and which answer came. */
 
 enum { WEIR_BENCH_OUT_BYTES = 640 * 1024, WEIR_BENCH_IN_BYTES = 256 * 1024 };
 

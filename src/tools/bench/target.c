@@ -107,7 +107,7 @@ weir_status weir_bench_target_read_via(const char *url, weir_bench_target *targe
 
 /* --- a blocking socket --------------------------------------------------------------------------
  *
- * A blocking socket with room for what leaves together and what comes. */
+ * It has room for what leaves together and what comes. */
 
 enum { PATIENCE_S = 5 };
 

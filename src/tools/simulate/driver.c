@@ -134,8 +134,7 @@ weir_status weir_driver_settle(weir_driver *driver, weir_driven_key *key, int64_
 }
 
 /* --- the counters of a simulated store, with their TTL ------------------------------------------
- *
- * The counters of a simulated store, with their TTL. */
+ */
 
 enum { ROOM_LEAST = 2, ROOM_KEPT = 64 };
 
