@@ -144,7 +144,7 @@ static void numbers_of_any_size_come_back(void **state) {
 static uint64_t packed_bytes(const weir_simulation *of) {
   uint64_t bytes = 0;
   weir_packer packer = {0};
-  for (const weir_key *key = of->keys.oldest; key != of->keys.oldest_ready; key = key->newer) {
+  for (const weir_seen_key *key = of->keys.oldest; key != of->keys.oldest_ready; key = key->newer) {
     const unsigned char *at = key->packed;
     weir_subject subject;
     assert_non_null(key->packed);

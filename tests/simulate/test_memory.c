@@ -179,7 +179,7 @@ static void a_request_that_counts_takes_at_most_8_bytes(void **state) {
       bytes[many] = allocated_for(KEYS, many ? MANY : FEW, kinds[i].apart_us);
       assert_int_equal(simulation.measures[0].allowed, simulation.requests);
       assert_int_equal(simulation.keys.ready, 1);
-      const weir_key *newest = simulation.keys.newest;
+      const weir_seen_key *newest = simulation.keys.newest;
       for (size_t j = 0; j < simulation.drivers[0].stack.count; j++) /* the one that stands ready */
         for (size_t place = 0; place < WEIR_PLACES; place++)
           bytes[many] -= bytes_of(newest->subjects->driven.places[j * WEIR_PLACES + place].slots);

@@ -9,7 +9,7 @@
 enum { KEYS_LEAST = 64 }; /* that the table keeps room for */
 
 static bool has_name(const void *context, const void *item, const void *wanted) {
-  const weir_key *key = *(weir_key *const *)item;
+  const weir_seen_key *key = *(weir_seen_key *const *)item;
   (void)context;
   return weir_hash_text_is(wanted, key->text, key->length);
 }
@@ -19,7 +19,7 @@ bool weir_keys_init(weir_keys *keys, const weir_driver *drivers, size_t driver_c
                       .driver_count = driver_count,
                       .ready_most = WEIR_KEYS_READY_MOST,
                       .weight_most = WEIR_KEYS_WEIGHT_MOST};
-  weir_hash_table_init(&keys->table, sizeof(weir_key *), has_name, NULL);
+  weir_hash_table_init(&keys->table, sizeof(weir_seen_key *), has_name, NULL);
   return weir_hash_table_fit(&keys->table, KEYS_LEAST);
 }
 
@@ -60,7 +60,7 @@ static void drop_subjects(weir_keys *keys, weir_subject *subjects) {
   keys->spare = subjects;
 }
 
-static bool pack(weir_keys *keys, weir_key *key) {
+static bool pack(weir_keys *keys, weir_seen_key *key) {
   weir_packer *packer = &keys->packer;
   packer->length = 0;
   for (size_t i = 0; i < keys->driver_count; i++) /* first, for destroy_key() */
@@ -75,7 +75,7 @@ static bool pack(weir_keys *keys, weir_key *key) {
   return true;
 }
 
-static bool unpack(weir_keys *keys, weir_key *key) {
+static bool unpack(weir_keys *keys, weir_seen_key *key) {
   weir_subject *subjects = create_subjects(keys);
   if (subjects == NULL) return false;
   const unsigned char *at = key->packed;
@@ -95,7 +95,7 @@ static bool unpack(weir_keys *keys, weir_key *key) {
 /* --- the order of use --------------------------------------------------------------------------
  */
 
-static void unlink_key(weir_keys *keys, weir_key *key) {
+static void unlink_key(weir_keys *keys, weir_seen_key *key) {
   *(key->older != NULL ? &key->older->newer : &keys->oldest) = key->newer;
   *(key->newer != NULL ? &key->newer->older : &keys->newest) = key->older;
   if (keys->oldest_ready == key) keys->oldest_ready = key->newer;
@@ -105,28 +105,28 @@ static void unlink_key(weir_keys *keys, weir_key *key) {
  */
 
 /* A new one. NULL: not enough memory. */
-static weir_key *add_key(weir_keys *keys, const char *text, size_t length, uint32_t mark) {
+static weir_seen_key *add_key(weir_keys *keys, const char *text, size_t length, uint32_t mark) {
   weir_subject *subjects = create_subjects(keys);
   if (subjects == NULL) return NULL;
-  weir_key *key = malloc(sizeof *key + length);
-  weir_key **place = key != NULL ? weir_hash_table_add(&keys->table, mark) : NULL;
+  weir_seen_key *key = malloc(sizeof *key + length);
+  weir_seen_key **place = key != NULL ? weir_hash_table_add(&keys->table, mark) : NULL;
   if (place == NULL) {
     drop_subjects(keys, subjects);
     free(key);
     return NULL;
   }
-  *key = (weir_key){.mark = mark, .length = length, .subjects = subjects};
+  *key = (weir_seen_key){.mark = mark, .length = length, .subjects = subjects};
   memcpy(key->text, text, length);
   *place = key;
   if (keys->table.count > keys->most) keys->most = keys->table.count;
   return key;
 }
 
-weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_t now_us) {
+weir_seen_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_t now_us) {
   uint32_t mark = weir_hash_table_mark(&keys->table, text, length);
-  weir_key *const *found =
+  weir_seen_key *const *found =
       weir_hash_table_find(&keys->table, mark, &(weir_hash_text){text, length});
-  weir_key *key = found != NULL ? *found : NULL;
+  weir_seen_key *key = found != NULL ? *found : NULL;
   bool was_ready = key != NULL && key->subjects != NULL;
 
   /* The one before may have grown by its request, which is done now. */
@@ -156,7 +156,7 @@ weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_
 
   /* Those used longest ago are packed where too many stand ready, or are too large together. */
   while (keys->ready > keys->ready_most || (keys->ready > 1 && keys->weight > keys->weight_most)) {
-    weir_key *oldest = keys->oldest_ready;
+    weir_seen_key *oldest = keys->oldest_ready;
     if (!pack(keys, oldest)) return NULL;
     keys->oldest_ready = oldest->newer;
     keys->ready--;
@@ -166,7 +166,7 @@ weir_key *weir_keys_use(weir_keys *keys, const char *text, size_t length, int64_
 
 /* Tells the listener, and frees what the key is made of; it stays in the table and in the order of
  * use. */
-static void destroy_key(weir_keys *keys, weir_key *key) {
+static void destroy_key(weir_keys *keys, weir_seen_key *key) {
   const unsigned char *at = key->packed;
   for (size_t i = 0; i < keys->driver_count && keys->forgotten != NULL; i++) {
     int64_t difference =
@@ -191,7 +191,7 @@ void weir_keys_expire(weir_keys *keys, int64_t now_us) {
         longest_life_us = driver->stack.rules[j].period_us;
   }
   while (keys->oldest != NULL && keys->oldest->used_us <= now_us - longest_life_us) {
-    weir_key *key = keys->oldest;
+    weir_seen_key *key = keys->oldest;
     weir_hash_table_remove(
         &keys->table,
         weir_hash_table_find(&keys->table, key->mark, &(weir_hash_text){key->text, key->length}));
@@ -205,7 +205,7 @@ void weir_keys_expire(weir_keys *keys, int64_t now_us) {
 
 void weir_keys_empty(weir_keys *keys) {
   while (keys->oldest != NULL) {
-    weir_key *key = keys->oldest;
+    weir_seen_key *key = keys->oldest;
     keys->oldest = key->newer;
     destroy_key(keys, key);
   }

@@ -11,7 +11,8 @@
 enum { BYTES_EVERY = 64 }; /* requests; a log may have thousands of entries to look at */
 
 /* A key that comes back after it was forgotten goes on where it was. */
-static void note_difference(void *context, const weir_key *key, size_t driver, int64_t difference) {
+static void note_difference(void *context, const weir_seen_key *key, size_t driver,
+                            int64_t difference) {
   weir_simulation *simulation = context;
   if (difference == 0) return;
   if (!weir_denied_keys_amount(&simulation->differences[driver], key->text, key->length, key->mark,
@@ -67,7 +68,7 @@ static size_t digits(int64_t number) {
 }
 
 /* "weir:<tag>:{<key>}:<suffix>" and the value, without what a server adds. */
-static uint64_t bytes_of(const weir_rule *rule, const weir_key *key,
+static uint64_t bytes_of(const weir_rule *rule, const weir_seen_key *key,
                          const weir_slots places[WEIR_PLACES]) {
   const size_t prefix = strlen("weir::{}:") + strlen(rule->tag) + key->length;
   uint64_t sum = 0;
@@ -83,7 +84,7 @@ static uint64_t bytes_of(const weir_rule *rule, const weir_key *key,
 }
 
 /* One request through stack i. */
-static weir_status decide(weir_simulation *simulation, size_t i, weir_key *key, int64_t cost,
+static weir_status decide(weir_simulation *simulation, size_t i, weir_seen_key *key, int64_t cost,
                           weir_message *message) {
   weir_driver *driver = &simulation->drivers[i];
   weir_measure *measure = &simulation->measures[i];
@@ -132,7 +133,7 @@ weir_status weir_simulation_request(weir_simulation *simulation, int64_t time_us
   }
 
   weir_keys_expire(&simulation->keys, simulation->now_us);
-  weir_key *used = weir_keys_use(&simulation->keys, key, key_length, simulation->now_us);
+  weir_seen_key *used = weir_keys_use(&simulation->keys, key, key_length, simulation->now_us);
   if (used == NULL) return WEIR_NO_MEMORY;
   if (simulation->counts_all && !weir_denied_keys_add(&simulation->asked, used->text, used->length,
                                                       used->mark, simulation->now_us))
@@ -299,7 +300,7 @@ size_t weir_denied_keys_top(const weir_denied_keys *keys, const weir_denied_key 
 
 /* It has been admitted by some. */
 typedef struct weir_real_request {
-  const weir_key *key;
+  const weir_seen_key *key;
   int64_t cost, real;
   unsigned settled, looked; /* the stacks that did, one bit each */
 } weir_real_request;
@@ -379,7 +380,7 @@ static weir_status end_all(weir_reals *reals, weir_message *message) {
   weir_status status = WEIR_OK;
   for (size_t i = 0; status == WEIR_OK && i < reals->count; i++) {
     const weir_real_request *ended = &reals->underway[i];
-    const weir_key *key =
+    const weir_seen_key *key =
         weir_keys_use(&reals->keys, ended->key->text, ended->key->length, reals->now_us);
     if (key == NULL) return WEIR_NO_MEMORY;
     for (size_t j = 0; status == WEIR_OK && j < reals->rule_count; j++) {
@@ -417,7 +418,7 @@ weir_status weir_reals_request(weir_reals *reals, int64_t time_us, const char *k
     reals->now_us = time_us;
     weir_keys_expire(&reals->keys, time_us);
   }
-  weir_key *used = weir_keys_use(&reals->keys, key, key_length, reals->now_us);
+  weir_seen_key *used = weir_keys_use(&reals->keys, key, key_length, reals->now_us);
   if (used == NULL ||
       !weir_array_grow(&reals->underway, &reals->room, reals->count + 1, sizeof *reals->underway))
     return WEIR_NO_MEMORY;
