@@ -299,6 +299,15 @@ static void test_all_faults_are_told_in_their_order(void **state) {
     assert_memory_equal(faults.lines[i].text.text, starts[i], strlen(starts[i]));
 }
 
+static void test_a_name_of_which_there_are_none(void **state) {
+  (void)state;
+  static const char text[] = LISTEN STORES "groups: {g: [a, b]}\n";
+  read_text(text, sizeof text - 1);
+  assert_int_equal(faults.count, 2);
+  assert_string_equal(faults.lines[0].text.text,
+                      "f.yaml:3:14: groups.g: no limiter \"a\": there are none");
+}
+
 static void test_more_than_a_hundred_are_counted(void **state) {
   (void)state;
   static char text[8192];
@@ -370,6 +379,7 @@ int main(void) {
       cmocka_unit_test(test_each_fault_has_its_place),
       cmocka_unit_test(test_a_file_that_cannot_be_read_has_no_line),
       cmocka_unit_test(test_all_faults_are_told_in_their_order),
+      cmocka_unit_test(test_a_name_of_which_there_are_none),
       cmocka_unit_test(test_more_than_a_hundred_are_counted),
       cmocka_unit_test(test_secrets_are_not_shown),
       cmocka_unit_test(test_aliases_do_not_explode),

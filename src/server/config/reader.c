@@ -186,8 +186,9 @@ static void read_bool(weir_reader *reader, const weir_node *node, bool *value) {
 
 /* NULL: there are no more. */
 static const char *name_at(weir_names names, size_t index) {
+  if (index >= names.count) return NULL;
   const char *item = (const char *)names.items + index * names.size;
-  return index < names.count ? *(const char *const *)(const void *)item : NULL;
+  return *(const char *const *)(const void *)item;
 }
 
 void weir_fault_unknown(weir_reader *reader, const weir_node *node, const char *what,
@@ -199,7 +200,9 @@ void weir_fault_unknown(weir_reader *reader, const weir_node *node, const char *
     weir_word_list(accepted, sizeof accepted, name, name_at(names, i + 1) == NULL);
     if (weir_word_nearer(node->text, node->length, name, &distance)) nearest = name;
   }
-  if (nearest != NULL)
+  if (names.count == 0)
+    weir_fault(reader, node, "%s %s: there are none", what, weir_quote(node).text);
+  else if (nearest != NULL)
     weir_fault(reader, node, "%s %s, did you mean \"%s\"? accepted are %s", what,
                weir_quote(node).text, nearest, accepted);
   else
