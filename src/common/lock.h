@@ -27,10 +27,7 @@ void weir_lock_wait(weir_lock *lock);
 void weir_lock_wake(weir_lock *lock);
 
 static inline void weir_lock_take(weir_lock *lock) {
-  unsigned seen = WEIR_LOCK_FREE;
-  if (!atomic_compare_exchange_strong_explicit(&lock->state, &seen, WEIR_LOCK_HELD,
-                                               memory_order_acquire, memory_order_relaxed))
-    weir_lock_wait(lock);
+  if (!weir_lock_try(lock)) weir_lock_wait(lock);
 }
 
 /* The same where who holds it comes seldom, finds its caches cold, and so holds it longer than others do,
