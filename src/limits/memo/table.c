@@ -173,9 +173,11 @@ static weir_memo_entry *add_entry(weir_table *table, weir_shard *shard, const we
 }
 
 /* Has the processor fetch a memo along with its entry: both may be far from it, and a decision would come
- * upon one cache line after another, with atomic operations between that let none overtake. */
-static void prefetch_memo(const weir_table *table, const weir_memo_entry *entry) {
-  for (size_t at = 0; at < table->memo_bytes; at += WEIR_SHARD_ALIGNMENT)
+ * upon one cache line after another, with atomic operations between that let none overtake. So much is that
+ * of a window of four cells. Of many cells or rules a decision rarely needs all. */
+static void prefetch_memo(const weir_memo_entry *entry) {
+  enum { FETCHED_BYTES = 256 };
+  for (size_t at = 0; at < FETCHED_BYTES; at += WEIR_SHARD_ALIGNMENT)
     __builtin_prefetch((const char *)(entry + 1) + at, 1);
 }
 
@@ -187,7 +189,7 @@ weir_memo_entry *weir_table_lock(weir_table *table, const weir_key *key) {
   else /* a refill has it now and then */
     weir_lock_take_awake(&shard->lock);
   weir_memo_entry *entry = *bucket_of(shard, key);
-  if (entry != NULL) prefetch_memo(table, entry);
+  if (entry != NULL) prefetch_memo(entry);
   while (entry != NULL && memcmp(&entry->key, key, sizeof *key) != 0)
     entry = entry->chain;
   if (entry == NULL)
