@@ -288,19 +288,22 @@ static void the_next_window_of_an_idle_key_is_not_charged(void **state) {
 
 /* --- the limiter's thread ------------------------------------------------------------------------ */
 
-static void the_thread_refills_while_requests_come(void **state) {
-  weir_store *store;
+static weir_limiter *open_with_thread(const char *rule, weir_store **store) {
   weir_limiter *limiter;
   weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
-  weir_decision decision;
-  (void)state;
   options.processes = 1;
   options.deadline_us = SECOND_US;
   options.fallback = WEIR_FALLBACK_NONE;
-  assert_int_equal(weir_store_open_backend(&fake_backend, "fake:", &store, NULL), WEIR_OK);
-  assert_int_equal(
-      weir_limiter_create(store, "fixed-window:1000000/1h,lease=1s", &options, &limiter, NULL),
-      WEIR_OK);
+  assert_int_equal(weir_store_open_backend(&fake_backend, "fake:", store, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_create(*store, rule, &options, &limiter, NULL), WEIR_OK);
+  return limiter;
+}
+
+static void the_thread_refills_while_requests_come(void **state) {
+  weir_store *store;
+  weir_limiter *limiter = open_with_thread("fixed-window:1000000/1h,lease=1s", &store);
+  weir_decision decision;
+  (void)state;
   the_fake.delay_us = 60000; /* a third of how early a refill is asked for */
   int waited = 0;
   for (int i = 0; i < 2000; i++) {
@@ -343,16 +346,9 @@ void __wrap_weir_call_release(weir_call *call) {
 
 static void the_thread_sleeps_past_nothing_that_is_due(void **state) {
   weir_store *store;
-  weir_limiter *limiter;
-  weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
+  weir_limiter *limiter = open_with_thread("fixed-window:1000000000/1h,lease=5ms", &store);
   weir_decision decision;
   (void)state;
-  options.processes = 1;
-  options.deadline_us = SECOND_US;
-  assert_int_equal(weir_store_open_backend(&fake_backend, "fake:", &store, NULL), WEIR_OK);
-  assert_int_equal(
-      weir_limiter_create(store, "fixed-window:1000000000/1h,lease=5ms", &options, &limiter, NULL),
-      WEIR_OK);
   narrow = limiter;
   while (narrow_tries < NARROW_TRIES)
     assert_int_equal(weir_limiter_take(limiter, "k", 1, 1, &decision, NULL), WEIR_OK);
