@@ -328,9 +328,9 @@ static inline void weir_machine_work_on(weir_machine *machine, weir_memo *memo) 
 }
 
 /* Begins a group with what is remembered of its key, or (NULL) nothing: it works with a copy of that,
- * which its driver keeps when the machine is done, unless it was told to work on this very memo. `requests` must stay
- * until the machine is done. `operations` is where the first round is planned: room for
- * weir_machine_operations_most(). */
+ * which its driver keeps when the machine is done, unless it was told to work on this very memo.
+ * `requests` must stay until the machine is done. `operations` is where the first round is planned: room
+ * for weir_machine_operations_most(). */
 weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
                              weir_request_state *requests, weir_operation *operations);
 
