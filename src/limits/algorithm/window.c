@@ -162,6 +162,11 @@ static int64_t window_ttl_us(const weir_rule *rule, const weir_settings *setting
   return rule->lanes * rule->cell_us + rule->period_us + settings->final_us + WEIR_TTL_SLACK_US;
 }
 
+/* What was found out for plain charges holds for the cells as they stood. */
+static void window_forget_plain(weir_window_memory *memory) {
+  memory->plain_from_us = memory->plain_until_us = 0;
+}
+
 /* Slides the memory so that cells[0] is the cell at the far edge. The order of the loop keeps it in
  * place. Before the epoch there is nothing. */
 static void window_begin(weir_rule_state *r) {
@@ -170,7 +175,7 @@ static void window_begin(weir_rule_state *r) {
   window_state *state = r->state;
   weir_cell_span *span = &state->span;
   weir_cells_span(r->rule, now_us, r->frame->settings->ahead_us, span);
-  memory->plain_from_us = memory->plain_until_us = 0;
+  window_forget_plain(memory);
   span->cells = memory->cells;
   r->place = span->current;
   state->first_counter = span->first > 0 ? span->first / r->rule->lanes : 0;
@@ -488,12 +493,13 @@ static void window_lay_by(void *memory, const void *next, int64_t now_us) {
   if (from->count == 0 || place < 0 || place > kept->count || place > 1) return;
   kept->cells[place] = from->cells[0];
   if (kept->cells[place].read_us > now_us) kept->cells[place].read_us = now_us;
+  window_forget_plain(kept);
   if (place == kept->count) kept->count++;
 }
 
 static void window_forget(void *memory) {
   weir_window_memory *cached = memory;
-  cached->plain_from_us = cached->plain_until_us = 0;
+  window_forget_plain(cached);
   for (int64_t n = 0; n < cached->count; n++)
     cached->cells[n].read_us = NOT_READ;
 }
@@ -502,7 +508,7 @@ static void window_doubt(void *memory, int64_t place, int64_t cost) {
   weir_window_memory *cached = memory;
   if (place < cached->first || place >= cached->first + cached->count) return;
   weir_cell *cell = &cached->cells[place - cached->first];
-  cached->plain_from_us = cached->plain_until_us = 0;
+  window_forget_plain(cached);
   cell->count = cell->count > cost ? cell->count - cost : 0;
   cell->read_us = NOT_READ;
 }
