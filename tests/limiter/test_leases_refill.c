@@ -264,6 +264,38 @@ static void the_next_window_is_not_used_before_it_begins(void **state) {
   }
 }
 
+/* What is charged to the present window once the next one was charged ahead is none of the next one. */
+static void the_present_window_is_charged_to_its_end(void **state) {
+  static const char *const windows[] = {"fixed-window:100000/3s,lease=1s",
+                                        "quota:100000/3s,lease=1s"};
+  (void)state;
+  for (size_t i = 0; i < 2; i++) {
+    world w;
+    far = &w;
+    far_us = 0;
+    trip_us = 2000;
+    lease_open(&w, windows[i], 0);
+    the_fake.before = take_a_while;
+    ask_far(&w, 2 * SECOND_US);
+    trip_us = 80000;
+    ask_far(&w, 700000);
+    weir_decision decision = take_at(&w, 0);
+    assert_in_range(decision.reset_after_us, 1, 400000); /* half a lease before it was charged */
+    int64_t next_us = far_us + decision.reset_after_us;
+    trip_us = 2000;
+    int64_t room = lease_store_room(&w, windows[i], "k") + lease_held(w.limiter);
+    for (int n = 0; n < 3; n++)
+      assert_true(world_take(&w, "k", 5000).allowed);
+    assert_int_equal(lease_store_room(&w, windows[i], "k") + lease_held(w.limiter), room - 15000);
+    the_fake.before = NULL;
+    world_set(&w, next_us);
+    assert_true(lease_held(w.limiter) > 0);
+    assert_int_equal(weir_limiter_return_leases(w.limiter, NULL), WEIR_OK);
+    assert_int_equal(lease_store_room(&w, windows[i], "k"), 100000);
+    lease_close(&w);
+  }
+}
+
 /* Nor is it charged where little was asked lately. */
 static void the_next_window_of_an_idle_key_is_not_charged(void **state) {
   world w;
@@ -366,6 +398,7 @@ int main(void) {
       cmocka_unit_test(a_refill_that_fails_denies_none),
       cmocka_unit_test(no_request_waits_for_the_next_window),
       cmocka_unit_test(the_next_window_is_not_used_before_it_begins),
+      cmocka_unit_test(the_present_window_is_charged_to_its_end),
       cmocka_unit_test(the_next_window_of_an_idle_key_is_not_charged),
       cmocka_unit_test(the_thread_refills_while_requests_come),
       cmocka_unit_test(the_thread_sleeps_past_nothing_that_is_due),

@@ -1,4 +1,5 @@
 /* Mistakes of leases. */
+#include "algorithm/window.h"
 #include "mutants.h"
 #include "truth.h"
 
@@ -36,6 +37,16 @@ static void use_next_at_once(const struct model *model, struct client *client) {
   int64_t now_us = world_clock_us(model, client);
   for (int i = 0; i < WEIR_LOTS; i++)
     if (client->stock->lots[i].from_us > now_us) client->stock->lots[i].from_us = now_us;
+}
+
+/* What was found out for plain charges before the next window stood behind the present one: a charge goes
+ * to the last of them. */
+static void charge_the_last_plainly(struct model *model, struct client *client) {
+  weir_window_memory *window = (weir_window_memory *)(client->memo->expected + model->stack.count);
+  if (client->from_us == 0) return;
+  window->plain_from_us = client->from_us - model->stack.rules[0].period_us;
+  window->plain_until_us = window->plain_lately_until_us = client->from_us;
+  window->plain_inside = 0;
 }
 
 /* --- refilling ---------------------------------------------------------------------------------
@@ -212,6 +223,11 @@ const struct mutant lease_mutants[] = {
      .killed_by = CHECK_BOUND,
      .unchecked = 1U << CHECK_FORGOTTEN,
      .grants_unknown = true},
+    {.name = "charges the present window plainly, and adds to the next",
+     .scope = "fixed window, the next ahead, the present goes on, costs",
+     .killed_by = CHECK_BOUND,
+     .unchecked = 1U << CHECK_FORGOTTEN,
+     .remember = charge_the_last_plainly},
     {.name = "gives the next window's lot back to the present one",
      .scope = "fixed window, the next ahead, given back",
      .killed_by = CHECK_FORGOTTEN,
