@@ -10,6 +10,7 @@
 
 #include "fixture/fake.h"
 #include "limiter/leases.h"
+#include "limiter/limiter.h"
 
 /* What the last exec was made of. */
 static struct {
@@ -138,6 +139,61 @@ static void what_is_held_goes_back_when_asked(void **state) {
   }
 }
 
+/* --- while it is on its way --------------------------------------------------------------------- */
+
+enum { NEWCOMERS = 40 };
+static world *crowded;
+static bool has_crowded;
+
+/* A store that holds back the first SUB while requests for many other keys come. */
+static void crowd(weir_store *behind, const weir_operation *operations, size_t count) {
+  (void)behind;
+  if (has_crowded || count == 0 || operations[0].kind != WEIR_SUB) return;
+  has_crowded = true;
+  for (int n = 0; n < NEWCOMERS; n++) {
+    char key[16];
+    snprintf(key, sizeof key, "new%d", n);
+    assert_true(world_take(crowded, key, 1).allowed);
+  }
+}
+
+/* A refill that finds nothing more to charge takes along what its key owes. More keys come than the
+ * table keeps, but this one stays until that has its answer: here that nothing was sent, so that the
+ * key owes it again. */
+static void a_key_stays_while_what_it_owes_is_on_its_way(void **state) {
+  static const char rules[] = "quota:1000000/1h,lease=1s";
+  (void)state;
+  world w;
+  weir_limiter_options options = {.processes = 1, .memo_keys = 4};
+  int64_t next_us;
+  world_open_backend(&w, &fake_backend, "fake:", rules, &options);
+  assert_int_equal(weir_limiter_renew(w.limiter, &next_us, NULL), WEIR_OK);
+  lease_fill(&w, "k", 1000);
+  while (w.limiter->leased.due.count == 0)
+    assert_true(world_take(&w, "k", 1).allowed);
+  int64_t used = (int64_t)lease_counts(w.limiter).allowed;
+  int64_t held = lease_held(w.limiter);
+  assert_true(held > 0);
+  world_set(&w, 10 * SECOND_US);
+  crowded = &w;
+  has_crowded = false;
+  the_fake.before = crowd;
+  fake_fail_next(WEIR_SUB, WEIR_NOT_SENT, false);
+  weir_limiter_renew(w.limiter, &next_us, NULL);
+  the_fake.before = NULL;
+  assert_true(has_crowded);
+  assert_int_equal(lease_held(w.limiter), held);
+  assert_int_equal(weir_limiter_return_leases(w.limiter, NULL), WEIR_OK);
+  assert_int_equal(lease_held(w.limiter), 0);
+  assert_int_equal(lease_store_room(&w, rules, "k"), 1000000 - used);
+  for (int n = 0; n < NEWCOMERS; n++) {
+    char key[16];
+    snprintf(key, sizeof key, "new%d", n);
+    assert_int_equal(lease_store_room(&w, rules, key), 1000000 - 1);
+  }
+  lease_close(&w);
+}
+
 /* By the time it ends it has drained. */
 static void a_bucket_gets_nothing_back(void **state) {
   world w;
@@ -198,6 +254,7 @@ int main(void) {
       cmocka_unit_test(a_lot_ends_with_its_cell),
       cmocka_unit_test(what_was_not_used_goes_back_with_calls_on_other_keys),
       cmocka_unit_test(what_is_held_goes_back_when_asked),
+      cmocka_unit_test(a_key_stays_while_what_it_owes_is_on_its_way),
       cmocka_unit_test(a_bucket_gets_nothing_back),
       cmocka_unit_test(a_clock_set_back_empties_the_stock),
       cmocka_unit_test(a_reset_empties_the_stock),

@@ -60,7 +60,7 @@ typedef struct weir_group {
 /* What one key gives back of its lease, in the first round. */
 typedef struct weir_return {
   weir_memo_entry *entry; /* busy meanwhile */
-  bool of_other;          /* no call of ours leads its key */
+  bool of_other; /* no group of ours leads its key: its lead is passed on behind the answer */
   size_t operation_count; /* one for each rule that takes back */
   weir_lot lot;
   int64_t places[WEIR_RULES_MOST];
@@ -288,6 +288,10 @@ void weir_leases_plan(weir_call *call);
 
 /* Takes in the answers to what was given back, behind the first exec. */
 void weir_leases_absorb(weir_call *call);
+
+/* Whether something of the key is on its way back, when the call has no group of it to lead any more. Then
+ * its entry stays busy, as others' do: it is given up no sooner than it has the answer. */
+bool weir_leases_keep_lead(weir_call *call, const weir_memo_entry *entry);
 
 /* Plans what `most` other keys owe: of the server that has the leader's key, or (NULL) of any. */
 void weir_leases_plan_others(weir_call *call, const weir_request_state *leader,

@@ -51,7 +51,7 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
     round->planned_count += group->machine->frame.operation_count;
   } else { /* a lease was enough for all of them */
     call->group_count--;
-    weir_call_pass_lead(call, entry);
+    if (!weir_leases_keep_lead(call, entry)) weir_call_pass_lead(call, entry);
   }
   weir_lock_leave(&entry->shard->lock);
 }

@@ -487,7 +487,7 @@ static void plan_returns(weir_call *call, weir_memo_entry *entry, bool of_other)
     if (!weir_stock_take_owed(stock, &limiter->lease, &back->lot, back->places)) return;
     weir_lease_let_go(&limiter->lease, entry->memo, back->lot.left, back->places);
     back->entry = entry;
-    back->of_other = of_other && n == 0;
+    back->of_other = of_other;
     back->operation_count = 0;
     for (size_t i = 0; i < limiter->stack.count; i++) {
       const weir_rule *rule = &limiter->stack.rules[i];
@@ -573,6 +573,16 @@ void weir_leases_plan(weir_call *call) {
     weir_leases_plan_others(call, leader, WEIR_LOOK_GIVEN_UP, WEIR_RETURNS_OF_OTHERS);
 }
 
+/* Of two returns of a key both say so; the last passes the lead on. */
+bool weir_leases_keep_lead(weir_call *call, const weir_memo_entry *entry) {
+  bool keeps = false;
+  for (size_t i = 0; i < call->return_count; i++) {
+    if (call->returns[i].entry != entry) continue;
+    call->returns[i].of_other = keeps = true;
+  }
+  return keeps;
+}
+
 /* What was not sent is owed again; what may have gone back is not: twice would admit too much. */
 static void absorb_return(weir_call *call, const weir_return *back,
                           const weir_operation *operations) {
@@ -608,9 +618,7 @@ void weir_leases_absorb(weir_call *call) {
     weir_lock_take(&shard->lock);
     absorb_return(call, back, operations);
     operations += back->operation_count;
-    bool of_other = back->of_other ||
-                    (i > 0 && call->returns[i - 1].entry == entry && call->returns[i - 1].of_other);
-    if (of_other && last) {
+    if (back->of_other && last) {
       weir_call_pass_lead(call, entry);
       weir_leased_let_go(&limiter->leased, entry->leased);
     }
