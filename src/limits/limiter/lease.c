@@ -396,6 +396,11 @@ static int64_t admitted_cost(const weir_group *group, bool charged) {
   return cost;
 }
 
+static void count_lost(weir_limiter *limiter, weir_stock *stock) {
+  weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, stock->lost);
+  stock->lost = 0;
+}
+
 /* A group that charged the next window: what is known of the present one stays. */
 static void settle_next(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
@@ -410,6 +415,7 @@ static void settle_next(weir_call *call, weir_group *group) {
                      now_us);
     if (ahead->decision.allowed) grant(limiter, group, now_us, ahead->charge);
   }
+  count_lost(limiter, stock);
   stock->due_us = 0;
   weir_stock_plan_next(stock, &limiter->lease, entry->memo, now_us);
   call->refills = true;
@@ -469,8 +475,7 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
     weir_stock_pace(stock, &limiter->lease, entry->memo, now_us, &harvest);
   }
   weir_stock_plan_next(stock, &limiter->lease, entry->memo, now_us);
-  weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, stock->lost);
-  stock->lost = 0;
+  count_lost(limiter, stock);
   if (limiter->refills && (stock->low > 0 || stock->tight_us > 0)) call->refills = true;
   end_refill(group, ahead->status);
 }

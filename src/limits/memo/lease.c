@@ -674,6 +674,13 @@ void weir_leased_enter(weir_leased_line *line, weir_memo_entry *entry) {
   pthread_mutex_unlock(&line->lock);
 }
 
+/* What is lost is counted when it is, as no request for that key may come any more. */
+static void count_lost(weir_leased_line *line, weir_leased *leased) {
+  if (leased->stock->lost == 0) return;
+  atomic_fetch_add_explicit(&line->lost, leased->stock->lost, memory_order_relaxed);
+  leased->stock->lost = 0;
+}
+
 bool weir_leased_give_up(weir_leased_line *line, weir_leased *leased) {
   pthread_mutex_lock(&line->lock);
   if (leased->in_line) take_out(line, leased);
@@ -682,8 +689,7 @@ bool weir_leased_give_up(weir_leased_line *line, weir_leased *leased) {
   bool stays = line->given_up.count < GIVEN_UP_MOST && line->lease->gives_back &&
                weir_leased_has_some(leased);
   if (!stays) weir_stock_empty(leased->stock, line->lease);
-  atomic_fetch_add_explicit(&line->lost, leased->stock->lost, memory_order_relaxed);
-  leased->stock->lost = 0;
+  count_lost(line, leased);
   leased->given_up = stays;
   if (stays) append(line, leased);
   pthread_mutex_unlock(&line->lock);
@@ -731,11 +737,11 @@ weir_memo_entry *weir_leased_take_due(weir_leased_line *line) {
 }
 
 void weir_leased_let_go(weir_leased_line *line, weir_leased *leased) {
+  count_lost(line, leased);
   if (!leased->given_up || weir_leased_has_some(leased)) return;
   pthread_mutex_lock(&line->lock);
   if (leased->in_line) take_out(line, leased);
   pthread_mutex_unlock(&line->lock);
-  atomic_fetch_add_explicit(&line->lost, leased->stock->lost, memory_order_relaxed);
   free(leased->entry);
 }
 
@@ -767,6 +773,7 @@ static weir_memo_entry *find_in(weir_leased_line *line, const weir_leased_list *
     if (locked && !entry->busy) {
       if (end) weir_stock_end(leased->stock, line->lease);
       if (weir_stock_owes(leased->stock, line->lease, now_us)) found = entry;
+      count_lost(line, leased);
     }
     if (!locked || leased->due || weir_leased_has_some(leased)) append(line, leased);
     if (locked && found == NULL) weir_lock_leave(&entry->shard->lock);

@@ -273,7 +273,7 @@ typedef struct weir_leased_line {
   weir_leased_list due;         /* of these, those that are to be refilled */
   weir_leased_list given_up;    /* by it */
   _Atomic int64_t next_look_us; /* no look is due before, unless some were given up */
-  _Atomic int64_t lost;         /* cost that was held by entries that are gone */
+  _Atomic int64_t lost;         /* cost that was found lost with no group of its key under way */
   const weir_lease *lease;
 } weir_leased_line;
 
