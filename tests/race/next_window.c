@@ -55,8 +55,8 @@ static const trial rows[] = {
     {"crowd", WINDOW, 6, 30 * MS_US, LIMIT / 10, 2000, false, false},
     {"stopped", WINDOW, 6, 30 * MS_US, LIMIT / 10, 2000, false, true},
     {"quota-taken", QUOTA, 2, 200 * MS_US, 4, 1000, true, false},
-    {"quota-crowd", QUOTA, 6, 200 * MS_US, LIMIT / 50, 10000, false, false},
-    {"quota-stopped", QUOTA, 6, 200 * MS_US, LIMIT / 50, 10000, false, true}};
+    {"quota-crowd", QUOTA, 6, 200 * MS_US, LIMIT / 20, 10000, false, false},
+    {"quota-stopped", QUOTA, 6, 200 * MS_US, LIMIT / 20, 10000, false, true}};
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
 /* A window, by the moment at which it ends, and what one process was admitted in it. */
