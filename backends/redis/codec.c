@@ -66,6 +66,8 @@ static int64_t value_of(const writing *self, weir_redis_hole hole) {
       return (operation->ttl_us + 999) / 1000 + 1;
     case WEIR_HOLE_SEED:
       return operation->seed;
+    case WEIR_HOLE_WHOLE:
+      return operation->seed + operation->delta;
     case WEIR_HOLE_VALUE:
       return operation->value;
     case WEIR_HOLE_FLOOR:

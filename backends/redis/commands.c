@@ -15,7 +15,7 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
                              PIECE("$1\r\n0\r\n$2\r\nPX\r\n", TTL), PIECE("$2\r\nNX\r\n", END)}},
     [WEIR_STEP_SET_DELTA] = {"set",
                              false,
-                             {PIECE("*6\r\n$3\r\nSET\r\n", KEY), PIECE("", DELTA),
+                             {PIECE("*6\r\n$3\r\nSET\r\n", KEY), PIECE("", WHOLE),
                               PIECE("$2\r\nPX\r\n", TTL), PIECE("$2\r\nNX\r\n", END)}},
     [WEIR_STEP_SET_ABSENT] = {"set",
                               true,
@@ -84,6 +84,8 @@ const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT] = {
     [WEIR_PLAN_ADD] = {"ADD", {WEIR_STEP_SET_SEED, WEIR_STEP_INCRBY, WEIR_STEP_PTTL}},
     [WEIR_PLAN_ADD_SEEN] = {"ADD to a key lately seen with a TTL",
                             {WEIR_STEP_SET_ZERO, WEIR_STEP_INCRBY}},
+    [WEIR_PLAN_ADD_SEEN_SEED] = {"ADD with a seed to a key lately seen with a TTL",
+                                 {WEIR_STEP_SET_SEED, WEIR_STEP_INCRBY}},
     [WEIR_PLAN_ADD_REFRESH] = {"ADD with refresh",
                                {WEIR_STEP_SET_SEED, WEIR_STEP_INCRBY, WEIR_STEP_PTTL,
                                 WEIR_STEP_PEXPIRE}},
@@ -107,20 +109,20 @@ const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT] = {
 
 int64_t weir_redis_owed(const weir_operation *operation, const weir_redis_attempt *attempt) {
   if ((attempt->facts & (WEIR_FACT_OWED | WEIR_FACT_PAID)) != WEIR_FACT_OWED) return 0;
-  return operation->kind == WEIR_ADD ? operation->seed : operation->delta;
+  return operation->seed + (operation->kind == WEIR_ADD ? 0 : operation->delta);
 }
 
 bool weir_redis_may_be_seen(const weir_operation *operation) {
-  return operation->kind == WEIR_ADD && operation->seed == 0 && !operation->refresh;
+  return operation->kind == WEIR_ADD && !operation->refresh;
 }
 
 /* The first attempt of each kind of operation. A column is a sum of bits: 1 what is known of the key
- * spares a question, or asks for care; 2 the key is raised; 4 its TTL is renewed. SWAP is never asked
+ * spares a question, or asks for care; 2 the key is raised, or an ADD has a seed; 4 its TTL is renewed. SWAP is never asked
  * for: the backend lacks the trait. */
 #define ALL(plan) \
   { plan, plan, plan, plan, plan, plan, plan, plan }
 static const uint8_t first_plans[][8] = {
-    [WEIR_ADD] = {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN,
+    [WEIR_ADD] = {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN_SEED,
                   WEIR_PLAN_ADD_REFRESH, WEIR_PLAN_ADD_REFRESH, WEIR_PLAN_ADD_REFRESH,
                   WEIR_PLAN_ADD_REFRESH},
     [WEIR_SUB] = {WEIR_PLAN_SUB, WEIR_PLAN_SUB, WEIR_PLAN_SUB_RAISED, WEIR_PLAN_SUB_RAISED,
@@ -145,6 +147,7 @@ weir_redis_plan_name weir_redis_plan_of(const weir_operation *operation,
     return owes ? WEIR_PLAN_MEND_OWED : WEIR_PLAN_MEND;
   }
   bool known = (attempt->facts & (WEIR_FACT_SEEN | WEIR_FACT_SHORT)) != 0;
-  unsigned column = known + 2U * operation->raised + 4U * operation->refresh;
+  bool seeded = operation->kind == WEIR_ADD && operation->seed != 0;
+  unsigned column = known + 2U * (operation->raised || seeded) + 4U * operation->refresh;
   return (weir_redis_plan_name)first_plans[operation->kind][column];
 }

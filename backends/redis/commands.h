@@ -13,6 +13,7 @@ typedef enum weir_redis_hole {
   WEIR_HOLE_TTL,  /* in ms */
   WEIR_HOLE_SEED,
   WEIR_HOLE_DELTA,
+  WEIR_HOLE_WHOLE, /* what a SUB makes, to take its delta from: no more than its seed is left */
   WEIR_HOLE_LESS, /* the delta, negative */
   WEIR_HOLE_VALUE,
   WEIR_HOLE_FLOOR,
@@ -70,6 +71,7 @@ extern const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT];
 typedef enum weir_redis_plan_name {
   WEIR_PLAN_ADD,
   WEIR_PLAN_ADD_SEEN,
+  WEIR_PLAN_ADD_SEEN_SEED,
   WEIR_PLAN_ADD_REFRESH,
   WEIR_PLAN_SUB,
   WEIR_PLAN_SUB_RAISED,

@@ -49,7 +49,7 @@ typedef enum weir_operation_kind {
    * DONE: value is the new total. */
   WEIR_ADD,
   /* Present: subtracts delta, below zero too, TTL untouched. Absent: creates nothing, or, where the
-   * store can only subtract from what it creates, a 0 that lives ttl_us.
+   * store can only subtract from what it creates, the seed, which lives ttl_us.
    * DONE: value is the new total, negative where more was taken than was there. ABSENT. */
   WEIR_SUB,
   /* DONE: value, and version_out where the backend has WEIR_TRAIT_SWAP. ABSENT. */
@@ -104,7 +104,7 @@ typedef struct weir_operation {
   bool late;            /* out, with NOT_SENT and UNKNOWN: the server does not count as away */
   const char *key;      /* not terminated; valid until `exec` returns; NULL with `identity` */
   int64_t delta;        /* ADD, SUB, RAISE: 1 to WEIR_VALUE_MOST */
-  int64_t seed;         /* ADD: 0 to WEIR_VALUE_MOST */
+  int64_t seed;         /* ADD, SUB: 0 to WEIR_VALUE_MOST */
   int64_t floor;        /* RAISE: 0 to 2^52 */
   int64_t ttl_us;       /* ADD, SUB, CREATE, SWAP, RAISE, PUT: 1000 to WEIR_TTL_MOST_US */
   uint64_t version;     /* SWAP */

@@ -265,27 +265,26 @@ static void what_cannot_be_remembered_is_counted_as_lost(void **state) {
 static void a_return_goes_to_the_counter_and_lane_of_the_charge(void **state) {
   static const struct {
     const char *rules;
-    int64_t place, index, delta;
-  } cases[] = {{"sliding-window:100/1s,lease=20ms", 4 * 77 + 2, 77, INT64_C(5) << 30},
-               {"sliding-window:100/1s,lease=20ms", 4 * 77, 77, 5},
-               {"fixed-window:100/1s,lease=20ms", 77, 77, 5},
-               {"quota:100/1s,lease=20ms", START, START, 5}};
+    int64_t place, index, delta, seed;
+  } cases[] = {{"sliding-window:100/1s,lease=20ms", 4 * 77 + 2, 77, INT64_C(5) << 30, 0},
+               {"sliding-window:100/1s,lease=20ms", 4 * 77, 77, 5, 0},
+               {"fixed-window:100/1s,lease=20ms", 77, 77, 5, 0},
+               {"quota:100/1s,lease=20ms", START, START, 5, WEIR_COUNT_LOST}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     world w;
-    int64_t index;
-    int64_t delta;
+    weir_operation operation = {.kind = WEIR_SUB};
     world_open(&w, cases[i].rules);
-    assert_true(weir_lease_return(&w.stack.rules[0], cases[i].place, 5, &index, &delta));
-    assert_int_equal(index, cases[i].index);
-    assert_int_equal(delta, cases[i].delta);
+    assert_true(weir_lease_return(&w.stack.rules[0], cases[i].place, 5, &operation));
+    assert_int_equal(operation.counter.index, cases[i].index);
+    assert_int_equal(operation.delta, cases[i].delta);
+    assert_int_equal(operation.seed, cases[i].seed);
     world_close(&w);
   }
   world w;
-  int64_t index;
-  int64_t delta;
+  weir_operation operation = {.kind = WEIR_SUB};
   world_open(&w, "token-bucket:100/1s,lease=20ms");
-  assert_false(weir_lease_return(&w.stack.rules[0], 0, 5, &index, &delta));
+  assert_false(weir_lease_return(&w.stack.rules[0], 0, 5, &operation));
   world_close(&w);
 }
 

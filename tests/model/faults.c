@@ -89,6 +89,17 @@ void fault_land_orphan(struct model *model) {
   memset(&orphans[ORPHANS_MOST - 1], 0, sizeof *orphans);
 }
 
+void fault_flush(struct model *model) {
+  story_print(model, "the store loses all keys");
+  model->world->flushed = true;
+  for (int i = 0; i < KEYS_MOST; i++) {
+    struct key *key = &model->world->keys[i];
+    key->present = false;
+    key->value = 0;
+    if (key->used) truth_of(model, key->rule)->flushed(model, key);
+  }
+}
+
 void fault_evict(struct model *model, struct key *key) {
   int64_t value = key->value;
   story_print(model, "the store loses ");

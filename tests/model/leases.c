@@ -232,8 +232,7 @@ static weir_operation return_of(const struct model *model, const weir_lot *lot, 
       .kind = WEIR_SUB,
       .counter = {.place = WEIR_PLACE_COUNT},
       .ttl_us = weir_method_ttl_us(&model->stack.rules[0], &model->settings)};
-  weir_lease_return(&model->stack.rules[0], place, lot->left, &operation.counter.index,
-                    &operation.delta);
+  weir_lease_return(&model->stack.rules[0], place, lot->left, &operation);
   return operation;
 }
 

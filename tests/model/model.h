@@ -72,7 +72,8 @@ enum scope_flag {
   TEXTS = 1 << 18,    /* one client has a text in which each limit is greater by one */
   OUTAGES = 1 << 19,  /* each client may be cut off, and be back, at any step */
   LEARNS = 1 << 20,   /* shares are learnt; else each of two has a half */
-  DEADLINES = 1 << 21 /* the leader's deadline is HASTY_US */
+  DEADLINES = 1 << 21, /* the leader's deadline is HASTY_US */
+  FLUSH = 1 << 22      /* all keys may vanish at once */
 };
 
 struct charge {
@@ -223,7 +224,7 @@ struct world {
   int64_t slack[RULES_MOST]; /* cost that an eviction may add to the bound */
   int64_t leak[RULES_MOST];  /* cost that faults may leave charged without being owed */
   uint32_t answered;         /* records, one bit each */
-  bool crashed, evicted, lost, set_back;
+  bool crashed, evicted, flushed, lost, set_back;
   struct client clients[CLIENTS_MOST];
   struct key keys[KEYS_MOST];
   struct record records[RECORDS_MOST];
@@ -240,6 +241,7 @@ enum step_kind {
   TICK,
   CRASHES,
   EVICTS,
+  FLUSHES,
   LOSES,
   NOT_SENT,
   ORPHAN_LANDS,
@@ -384,6 +386,7 @@ void fault_crash(struct model *model, struct client *client);
 void fault_lose(struct model *model, struct client *client, weir_outcome outcome);
 void fault_land_orphan(struct model *model);
 void fault_evict(struct model *model, struct key *key);
+void fault_flush(struct model *model);
 
 /* settle.c: what a client does about real costs. False: there is nothing to settle. */
 bool settle_ask(struct model *model, struct client *client, const struct wanted *wanted);

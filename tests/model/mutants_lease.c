@@ -79,8 +79,7 @@ static weir_operation return_to_now(const struct model *model, const struct clie
   int64_t cell = window_cell_of(model, 0, world_clock_us(model, client));
   weir_operation operation = {
       .kind = WEIR_SUB, .counter = {.place = WEIR_PLACE_COUNT}, .ttl_us = 100000000};
-  weir_lease_return(&model->stack.rules[0], cell, lot->left, &operation.counter.index,
-                    &operation.delta);
+  weir_lease_return(&model->stack.rules[0], cell, lot->left, &operation);
   return operation;
 }
 
@@ -90,7 +89,7 @@ static weir_operation return_all(const struct model *model, const struct client 
   weir_operation operation = {
       .kind = WEIR_SUB, .counter = {.place = WEIR_PLACE_COUNT}, .ttl_us = 100000000};
   weir_lease_return(&model->stack.rules[0], client->wallet->places[0], lot->left + 1,
-                    &operation.counter.index, &operation.delta);
+                    &operation);
   return operation;
 }
 

@@ -10,9 +10,18 @@ static bool never_close(const struct model *model, const struct client *client,
                         weir_operation *operation) {
   (void)model;
   (void)client;
-  if (operation->kind != WEIR_CREATE || operation->value != 0) return false;
+  bool opens = operation->counter.place != WEIR_PLACE_OPEN || operation->value != 0;
+  if (operation->kind != WEIR_CREATE || opens) return false;
   operation->outcome = WEIR_DONE;
   return true;
+}
+
+/* What a process remembers of the window stays in use when the store has forgotten it. */
+static void add_anyway(const struct model *model, const struct client *client,
+                       weir_operation *operation) {
+  (void)model;
+  (void)client;
+  if (operation->kind == WEIR_ADD) operation->seed = 0;
 }
 
 /* The window that opened in the group before is not seen. */
@@ -124,6 +133,10 @@ const struct mutant other_mutants[] = {
      .scope = "quota, a window ends after the edge",
      .killed_by = CHECK_OVERLAP,
      .replace = forget_window},
+    {.name = "a quota that goes on in a count that was lost",
+     .scope = "quota, flush",
+     .killed_by = CHECK_OVERLAP,
+     .rewrite = add_anyway},
     {.name = "a quota that takes nothing back",
      .scope = "quota",
      .killed_by = CHECK_LEAK,

@@ -131,7 +131,8 @@ static void on_absent(struct model *model, weir_operation *operation) {
     case WEIR_CREATE:
     case WEIR_PUT:
       key = find_or_make(model, operation);
-      write_value(key, operation->kind == WEIR_ADD ? operation->delta : operation->value);
+      write_value(key, operation->kind == WEIR_ADD ? operation->seed + operation->delta
+                                                   : operation->value);
       key->raised = false;
       operation->outcome = WEIR_DONE;
       operation->version_out = reported_version(model, key);
@@ -139,7 +140,7 @@ static void on_absent(struct model *model, weir_operation *operation) {
       break;
     case WEIR_SUB: /* a store with RAISE is one that can only subtract from what it creates */
       if (!operation->raised && model->settings.traits & WEIR_TRAIT_RAISE)
-        write_value(find_or_make(model, operation), 0);
+        write_value(find_or_make(model, operation), operation->seed);
       operation->outcome = WEIR_ABSENT;
       break;
     default:

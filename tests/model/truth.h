@@ -47,6 +47,9 @@ struct truth {
   /* A key has gone. */
   void (*evicted)(struct model *model, const struct key *key, int64_t value);
 
+  /* All keys have gone, this one among them. NULL where no scope does that. */
+  void (*flushed)(struct model *model, struct key *key);
+
   /* What the client has charged may stay for ever; what this operation charges may. */
   void (*excuse)(struct model *model, const struct client *client, int rule);
   void (*excuse_sent)(struct model *model, const struct client *client,

@@ -1,14 +1,22 @@
 /* Quotas: windows of one key never overlap, and hold at most L each. */
 #include <inttypes.h>
+#include <string.h>
 
+#include "algorithm/plan.h"
 #include "truth.h"
 
 bool is_count(const struct key *key, int rule) {
   return key->used && key->rule == rule && key->place == WEIR_PLACE_COUNT;
 }
 
+/* A count that was made by an addition which found none: nobody is admitted there. */
+static bool is_void(const struct key *key) {
+  return weir_count_is_lost(key->value);
+}
+
 /* Others' part of a window, as this client might see it. */
 static void notice(const struct model *model, struct key *key, int client) {
+  if (is_void(key)) return;
   int64_t others = key->value - key->charged[client];
   others -= lease_returning(&model->world->clients[client], key->index);
   if (others > key->seen[client]) key->seen[client] = (int32_t)others;
@@ -25,7 +33,9 @@ static void begins(struct model *model, struct client *client, int rule) {
 }
 
 static void check_count(struct model *model, const struct key *key) {
-  if (!model->world->evicted && key->value < key->owed)
+  const struct world *world = model->world;
+  int64_t slack = world->flushed ? world->slack[key->rule] : 0;
+  if (!world->evicted && key->value + slack < key->owed)
     check_fails(model, CHECK_FORGOTTEN,
                 "the window from E%+" PRId64 " on holds %" PRId64 " of the %" PRId32
                 " it must hold",
@@ -37,7 +47,8 @@ static void landed(struct model *model, struct client *client, const weir_operat
   int rule = (int)operation->counter.rule;
   if (!is_count(key, rule)) return;
   if (client != NULL && !settle_gives_back(client, rule)) {
-    key->charged[world_client_number(model, client)] += (int32_t)(key->value - before);
+    int64_t change = operation->kind == WEIR_ADD ? operation->delta : key->value - before;
+    key->charged[world_client_number(model, client)] += (int32_t)change;
     if (operation->kind == WEIR_ADD) client->charged_cell[rule] = key->index;
   }
   for (int i = 0; i < CLIENTS_MOST; i++)
@@ -51,6 +62,7 @@ static void owe(struct model *model, int rule, int64_t start_us, int64_t cost) {
     check_fails(model, CHECK_OVERLAP, "admitted, but charged to no window");
     return;
   }
+  if (model->world->flushed && (!key->present || is_void(key))) return; /* charged before */
   key->owed += (int32_t)cost;
   check_count(model, key);
 }
@@ -59,8 +71,15 @@ static void admitted(struct model *model, struct client *client, int rule,
                      const struct record *record) {
   int64_t start = client->charged_cell[rule];
   int64_t since = record->stamp_us - start;
+  int64_t cost = record->cost[rule] - record->less[rule] - record->held;
+  const struct key *key = store_find(model, rule, WEIR_PLACE_COUNT, start, 0);
+  bool before = model->world->flushed && key != NULL &&
+                key->charged[world_client_number(model, client)] <= 0;
+  if (before) return; /* it was charged before the flush */
+  if (cost > 0 && key != NULL && is_void(key))
+    check_fails(model, CHECK_BOUND, "admitted into a window that was lost");
   model->world->records[record - model->world->records].mark[rule] = start;
-  owe(model, rule, start, record->cost[rule] - record->less[rule] - record->held);
+  owe(model, rule, start, cost);
   if (since < -MARGIN_US || since >= model->stack.rules[rule].period_us)
     check_fails(model, CHECK_OVERLAP, "admitted at E%+" PRId64 " into the window from E%+" PRId64,
                 record->stamp_us - model->edge_us, start - model->edge_us);
@@ -138,7 +157,8 @@ void counts_check_end(struct model *model, int rule) {
   const struct world *world = model->world;
   int64_t left = 0;
   for (int i = 0; i < KEYS_MOST; i++)
-    if (is_count(&world->keys[i], rule)) left += world->keys[i].value - world->keys[i].owed;
+    if (is_count(&world->keys[i], rule) && !is_void(&world->keys[i]))
+      left += world->keys[i].value - world->keys[i].owed;
   check_leak(model, rule, left);
 }
 
@@ -153,6 +173,14 @@ static void evicted(struct model *model, const struct key *key, int64_t value) {
   (void)value;
   if (key->place == WEIR_PLACE_COUNT)
     model->world->slack[key->rule] += model->stack.rules[key->rule].limit + in_flight(key);
+}
+
+/* From now on all must be as it is on an empty store: nothing is owed that was charged before. But what
+ * is on its way back may meet a window that begins when a lost one did. */
+static void flushed(struct model *model, struct key *key) {
+  model->world->slack[key->rule] += in_flight(key);
+  key->owed = 0;
+  memset(key->charged, 0, sizeof key->charged);
 }
 
 static void excuse(struct model *model, const struct client *client, int rule) {
@@ -181,6 +209,7 @@ const struct truth truth_quota = {
     .bound = bound,
     .end = counts_check_end,
     .evicted = evicted,
+    .flushed = flushed,
     .excuse = excuse,
     .excuse_sent = counts_excuse_sent,
 };

@@ -36,6 +36,14 @@ static inline int64_t weir_count_of(int64_t value) {
   return value < 0 ? 0 : value < WEIR_COUNT_MOST ? value : WEIR_COUNT_MOST;
 }
 
+/* What a counter is seeded with that must be there: no charge fits on top of it, and whoever reads it sees
+ * that what was charged is lost. */
+#define WEIR_COUNT_LOST (2 * WEIR_COUNT_MOST)
+
+static inline bool weir_count_is_lost(int64_t stored) {
+  return stored >= WEIR_COUNT_MOST;
+}
+
 /* What an answer says of its key: what an addition found there, else what there is. */
 static inline int64_t weir_stored_before(const weir_operation *operation) {
   int64_t value = operation->outcome == WEIR_DONE ? operation->value : 0;

@@ -18,7 +18,13 @@
  *                                                    begin
  *                is absent?                          open it: store t + 1, if it still is absent
  *
- * and then adds to its count. Windows do not overlap: before open:g is created, open:(g-1) is
+ * and then adds to its count. The count is made before the name of its window is, and an addition that
+ * finds none seeds it so high that nobody is admitted there. So what a process remembers of a window is
+ * never used once the store has forgotten it: who finds such a count asks again which window is open.
+ * Where that is still the same one, its count alone was lost: it makes way for a window that begins a
+ * microsecond later, the same for all who find that out.
+ *
+ * Windows do not overlap: before open:g is created, open:(g-1) is
  * closed (if it is absent) and read after that, so that its window is known, is over, and no other
  * can still open there. Without closing, a late clock opens a window in g-1 while one opens in g.
  *
@@ -58,6 +64,8 @@ typedef struct quota_state {
   bool opening; /* this round opens G */
   bool opened;  /* some round of this phase did: before its first charge nothing was open */
   bool over;    /* what a settlement should give back is in a window that is over: r is of now */
+  bool gone;    /* the count of the window in question is lost, and so may its name be */
+  int64_t lost_us; /* the window of which that was found; below 0: none */
 } quota_state;
 
 /* Why a group has no start. */
@@ -124,6 +132,14 @@ static bool quota_covers(const weir_rule_state *r, int64_t at_us) {
 /* --- which window is open ----------------------------------------------------------------------
  */
 
+/* On the count of a window, which is there as long as the window is. */
+static weir_operation *quota_plan_count(weir_rule_state *r, weir_operation_kind kind,
+                                        int64_t start_us) {
+  weir_operation *operation = weir_plan(r, kind, WEIR_PLACE_COUNT, start_us);
+  operation->seed = WEIR_COUNT_LOST;
+  return operation;
+}
+
 /* Asks for the window of a moment: nothing is known of its group and those beside it. */
 static void quota_aim(weir_rule_state *r, int64_t at_us) {
   quota_state *state = r->state;
@@ -138,10 +154,23 @@ static void quota_begin(weir_rule_state *r) {
   quota_state *state = r->state;
   quota_memory *memory = r->memory;
   quota_aim(r, r->frame->now_us);
+  state->lost_us = -1;
   const quota_memory *laid_by = quota_laid_by(r);
   if (laid_by != NULL && !quota_is_usable(r)) *memory = *laid_by;
   memory->known = quota_is_usable(r);
   if (memory->known) state->start_us = r->place = memory->start_us;
+}
+
+/* What this process remembers was lost: all begins with the question which window is open. */
+static void quota_ask_anew(weir_rule_state *r) {
+  quota_state *state = r->state;
+  quota_memory *memory = r->memory;
+  if (!state->gone) return;
+  state->gone = memory->known = false;
+  if (r->rule->lease_us > 0) memory[1].known = false;
+  state->lost_us = state->start_us;
+  r->step = 0;
+  quota_aim(r, r->frame->now_us);
 }
 
 /* Draws the conclusion from what was read: a start, or the next group if this one is closed, or
@@ -171,13 +200,14 @@ static void quota_find_window(weir_rule_state *r) {
 
 /* On the key of one of the three groups; nothing was opened before the epoch. On the key of a window
  * rests what is charged to the window. */
-static void quota_plan_open(weir_rule_state *r, weir_operation_kind kind, int which) {
+static weir_operation *quota_plan_open(weir_rule_state *r, weir_operation_kind kind, int which) {
   const quota_memory *memory = r->memory;
   int64_t group = ((const quota_state *)r->state)->group + which - OWN;
-  if (group < 0) return;
+  if (group < 0) return NULL;
   weir_operation *operation = weir_plan(r, kind, WEIR_PLACE_OPEN, group);
   if (kind == WEIR_GET && memory->start_us / r->rule->period_us == group)
     operation->stake = weir_plan_stake(memory->count, r->rule->limit);
+  return operation;
 }
 
 /* Whether an expected window is still in use by this clock: longer than that no key has to live. */
@@ -238,6 +268,7 @@ static void quota_look(weir_rule_state *r) {
   int64_t back_us = quota_back_us(r), now_us = r->frame->now_us, period = r->rule->period_us;
   bool settles = r->frame->requests->kind == WEIR_SETTLE;
   if (state->counted) return;
+  quota_ask_anew(r);
   if (r->step++ == 0 && (r->frame->requests->kind == WEIR_REFUND || back_us >= 0) &&
       !(settles && quota_covers(r, back_us)))
     quota_aim(r, quota_is_stamp(back_us) ? back_us : now_us);
@@ -249,13 +280,36 @@ static void quota_look(weir_rule_state *r) {
     if (state->over) quota_aim(r, now_us);
   }
   if (state->start_us >= 0) {
-    weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, state->start_us);
+    quota_plan_count(r, WEIR_GET, state->start_us);
     if (r->rule->lease_us > 0 && quota_is_ageing(r))
       quota_plan_start(r, ((const quota_memory *)r->memory)->count);
   } else if (state->opens[OWN] == UNREAD) {
     if (state->opens[BEFORE] == UNREAD) quota_plan_open(r, WEIR_GET, BEFORE);
     quota_plan_open(r, WEIR_GET, OWN);
   }
+}
+
+/* Closes the group before, unless something opened in it. */
+static void quota_plan_closing(weir_rule_state *r) {
+  quota_plan_open(r, WEIR_CREATE, BEFORE); /* with 0 */
+  quota_plan_open(r, WEIR_GET, BEFORE);
+}
+
+/* Opens a window: first its count, then its name. Is the group before closed after that, still? */
+static void quota_plan_opening(weir_rule_state *r, weir_operation_kind kind, int64_t start_us) {
+  quota_state *state = r->state;
+  int which = (int)(start_us / r->rule->period_us - state->group) + OWN;
+  weir_plan(r, WEIR_CREATE, WEIR_PLACE_COUNT, start_us);
+  quota_plan_open(r, kind, which)->value = start_us + 1;
+  quota_plan_open(r, WEIR_GET, which);
+  if (which == OWN) quota_plan_open(r, WEIR_GET, BEFORE);
+  state->opening = state->opened = true;
+}
+
+/* What takes the place of a window whose count is lost: as near to it as its group allows. */
+static int64_t quota_after_loss(const weir_rule *rule, int64_t start_us) {
+  int64_t next_us = start_us + 1;
+  return next_us % rule->period_us != 0 ? next_us : start_us - rule->period_us / 2;
 }
 
 /* Adds to the window, once it is known. Till then it closes the group before, then opens its own. Closing
@@ -270,32 +324,38 @@ static void quota_charge(weir_rule_state *r) {
   quota_state *state = r->state;
   quota_memory *memory = r->memory;
   const weir_settings *settings = r->frame->settings;
-  int64_t period = r->rule->period_us;
   if (r->charged) return;
+  quota_ask_anew(r);
+  if (state->start_us < 0 && state->opens[BEFORE] == ABSENT) {
+    quota_plan_closing(r); /* it was closed, and the store has lost that */
+    return;
+  }
   quota_find_window(r);
   if (state->start_us < 0 && state->opens[OWN] == UNREAD) {
-    if (state->opens[BEFORE] == UNREAD) {
-      quota_plan_open(r, WEIR_CREATE, BEFORE); /* with 0 */
-      quota_plan_open(r, WEIR_GET, BEFORE);
-    }
     quota_plan_open(r, WEIR_GET, OWN);
+    if (state->opens[BEFORE] == UNREAD) quota_plan_closing(r);
     return;
   }
   if (state->start_us < 0) {
     bool wrong = state->opens[OWN] == WRONG;
+    int64_t period = r->rule->period_us;
     int64_t start = !wrong                      ? state->at_us
                     : state->opens[BEFORE] >= 0 ? state->opens[BEFORE] + period
                                                 : state->group * period;
-    weir_plan(r, wrong ? WEIR_PUT : WEIR_CREATE, WEIR_PLACE_OPEN, state->group)->value = start + 1;
-    quota_plan_open(r, WEIR_GET, OWN);
-    state->opening = state->opened = true;
+    quota_plan_opening(r, wrong ? WEIR_PUT : WEIR_CREATE, start);
+    return;
+  }
+  if (state->start_us == state->lost_us) {
+    quota_plan_opening(r, WEIR_PUT, quota_after_loss(r->rule, state->lost_us));
+    memory->known = false;
+    state->start_us = r->place = -1;
     return;
   }
   int64_t charged = memory->count + r->charge;
   bool grew =
       settings->traits & WEIR_TRAIT_STAKE && memory->count > 0 && charged >= 2 * memory->reported;
   if (grew) memory->reported = charged;
-  weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, state->start_us)->delta = r->charge;
+  quota_plan_count(r, WEIR_ADD, state->start_us)->delta = r->charge;
   if (quota_is_ageing(r) || grew) quota_plan_start(r, charged);
 }
 
@@ -309,7 +369,7 @@ static void quota_plan(weir_rule_state *r, weir_phase phase) {
   } else if (phase == WEIR_PHASE_CHARGE) {
     quota_charge(r);
   } else if (phase == WEIR_PHASE_TAKE_BACK && r->step++ == 0) {
-    weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, state->start_us)->delta = r->unused;
+    quota_plan_count(r, WEIR_SUB, state->start_us)->delta = r->unused;
     if (r->frame->settings->traits & WEIR_TRAIT_STAKE) quota_plan_start(r, state->count);
   } else if (phase == WEIR_PHASE_RESET && r->step < 2) {
     bool drops = r->step++ == 1;
@@ -327,18 +387,19 @@ static void quota_store(weir_rule_state *r, const weir_known *known, bool afresh
   const weir_rule *rule = r->rule;
   int64_t start = known->count > 0 ? known->charges[0].at_us : -1;
   int64_t count = known->count > 0 ? weir_known_here(rule, known->charges[0].amount) : 0;
+  weir_operation_kind writes = afresh ? WEIR_PUT : WEIR_CREATE;
+  if (start >= 0) {
+    weir_operation *counter = weir_plan(r, writes, WEIR_PLACE_COUNT, start);
+    counter->value = count;
+    counter->stake = weir_plan_stake(count, rule->limit);
+  }
   for (int64_t group = state->group - 1; group <= state->group + 1; group++) {
     bool here = start >= 0 && start / rule->period_us == group;
     if (group < 0 || !(here || afresh)) continue;
-    weir_operation_kind kind = !here ? WEIR_DROP : afresh ? WEIR_PUT : WEIR_CREATE;
-    weir_operation *open = weir_plan(r, kind, WEIR_PLACE_OPEN, group);
+    weir_operation *open = weir_plan(r, here ? writes : WEIR_DROP, WEIR_PLACE_OPEN, group);
     open->value = start + 1;
     open->stake = weir_plan_stake(count, rule->limit);
   }
-  if (start < 0) return;
-  weir_operation *counter = weir_plan(r, afresh ? WEIR_PUT : WEIR_CREATE, WEIR_PLACE_COUNT, start);
-  counter->value = count;
-  counter->stake = weir_plan_stake(count, rule->limit);
 }
 
 /* A count that was read, or an addition's total without its own cost. What a settlement has taken off is
@@ -350,13 +411,20 @@ static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
     quota_answer_open(r, operation);
     return;
   }
-  if (operation->kind == WEIR_GET)
-    state->counted = true;
-  else if (operation->kind == WEIR_ADD)
-    r->charged = true;
-  else if (operation->kind != WEIR_SUB || r->frame->requests->kind != WEIR_SETTLE)
+  bool settles = r->frame->requests->kind == WEIR_SETTLE;
+  if (operation->kind != WEIR_GET && operation->kind != WEIR_ADD &&
+      !(operation->kind == WEIR_SUB && settles))
     return;
-  int64_t count = weir_count_of(weir_stored_before(operation));
+  int64_t stored = weir_stored_before(operation);
+  bool lost = operation->outcome == WEIR_ABSENT || weir_count_is_lost(stored);
+  bool asked = operation->kind == WEIR_GET && state->opens[OWN] != UNREAD; /* for the name, too */
+  int64_t count = lost ? 0 : weir_count_of(stored);
+  if (lost) memory->known = false;
+  state->gone = lost && !asked;
+  if (!state->gone) {
+    state->counted = state->counted || operation->kind == WEIR_GET;
+    r->charged = r->charged || operation->kind == WEIR_ADD;
+  }
   if (quota_is_held(r, state->start_us)) weir_expect_compare(r, state->start_us, count);
   state->count = memory->count = count;
 }
@@ -371,7 +439,7 @@ static bool quota_plan_plain(weir_rule_state *r) {
   if (settings->traits & WEIR_TRAIT_STAKE || !quota_is_usable(r) || quota_is_ageing(r))
     return false;
   r->place = memory->start_us;
-  weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, r->place)->delta = r->charge;
+  quota_plan_count(r, WEIR_ADD, r->place)->delta = r->charge;
   return true;
 }
 

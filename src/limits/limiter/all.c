@@ -286,8 +286,7 @@ static void plan_return(weir_member *member) {
     *operation = (weir_operation){.kind = WEIR_SUB,
                                   .ttl_us = weir_method_ttl_us(rule, &limiter->settings),
                                   .counter = {.rule = (uint32_t)i, .place = WEIR_PLACE_COUNT}};
-    weir_lease_return(rule, member->places[i], member->costs[i], &operation->counter.index,
-                      &operation->delta);
+    weir_lease_return(rule, member->places[i], member->costs[i], operation);
     round->planned_count++;
   }
   weir_call_name(limiter, fingerprint, encoded, length, round->planned, round->planned_count,

@@ -500,9 +500,7 @@ static void plan_returns(weir_call *call, weir_memo_entry *entry, bool of_other)
       *operation = (weir_operation){.kind = WEIR_SUB,
                                     .ttl_us = weir_method_ttl_us(rule, &limiter->settings),
                                     .counter = {.rule = (uint32_t)i, .place = WEIR_PLACE_COUNT}};
-      if (!weir_lease_return(rule, back->places[i], back->lot.left, &operation->counter.index,
-                             &operation->delta))
-        continue;
+      if (!weir_lease_return(rule, back->places[i], back->lot.left, operation)) continue;
       call->round.planned_count++;
       call->returning++;
       back->operation_count++;

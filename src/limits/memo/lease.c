@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "algorithm/bucket.h"
+#include "algorithm/plan.h"
 
 /* Less is not worth a lot. */
 enum { WISH_LEAST = 4 };
@@ -591,12 +592,13 @@ bool weir_stock_take_owed(weir_stock *stock, const weir_lease *lease, weir_lot *
 }
 
 /* At most L in a lane, as a charge. */
-bool weir_lease_return(const weir_rule *rule, int64_t place, int64_t cost, int64_t *index,
-                       int64_t *delta) {
+bool weir_lease_return(const weir_rule *rule, int64_t place, int64_t cost,
+                       weir_operation *operation) {
   if (weir_rule_moves_in_time(rule)) return false;
   bool slides = weir_rule_has_cells(rule);
-  *index = slides ? place / rule->lanes : place;
-  *delta = slides ? cost << (rule->lane_bits * (int)(place % rule->lanes)) : cost;
+  operation->counter.index = slides ? place / rule->lanes : place;
+  operation->delta = slides ? cost << (rule->lane_bits * (int)(place % rule->lanes)) : cost;
+  if (weir_rule_opens_windows(rule)) operation->seed = WEIR_COUNT_LOST;
   return true;
 }
 

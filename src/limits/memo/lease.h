@@ -224,10 +224,10 @@ bool weir_stock_take_owed(weir_stock *stock, const weir_lease *lease, weir_lot *
 void weir_stock_owe(weir_stock *stock, const weir_lease *lease, const weir_lot *lot,
                     const int64_t *places);
 
-/* The SUB that gives `cost` back to a rule: from which counter, and how much. False: nothing goes
- * back. */
-bool weir_lease_return(const weir_rule *rule, int64_t place, int64_t cost, int64_t *index,
-                       int64_t *delta);
+/* Makes of a SUB the one that gives `cost` back to a rule: from which counter, and how much. False:
+ * nothing goes back. */
+bool weir_lease_return(const weir_rule *rule, int64_t place, int64_t cost,
+                       weir_operation *operation);
 
 /* A return is on its way: what is known of its counters must be read again, and the store is not
  * held to it any more. */

@@ -23,7 +23,7 @@ static const struct kind {
   unsigned outcomes;
 } kinds[] = {
     [WEIR_ADD] = {"ADD", DELTA | SEED | TTL, 0, BIT(WEIR_DONE)},
-    [WEIR_SUB] = {"SUB", DELTA | TTL, 0, BIT(WEIR_DONE) | BIT(WEIR_ABSENT)},
+    [WEIR_SUB] = {"SUB", DELTA | SEED | TTL, 0, BIT(WEIR_DONE) | BIT(WEIR_ABSENT)},
     [WEIR_GET] = {"GET", 0, 0, BIT(WEIR_DONE) | BIT(WEIR_ABSENT)},
     [WEIR_CREATE] = {"CREATE", VALUE | TTL, 0, BIT(WEIR_DONE) | BIT(WEIR_CONFLICT)},
     [WEIR_SWAP] = {"SWAP", VALUE | TTL | VERSION, WEIR_TRAIT_SWAP,

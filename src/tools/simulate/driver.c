@@ -212,7 +212,7 @@ bool weir_slots_execute(weir_slots places[WEIR_PLACES], int64_t now_us, uint64_t
     present = false;
   }
 
-  /* What is absent is made by some, as 0 that lives from now on. */
+  /* What is absent is made by some, and lives from now on. */
   if (!present && !refreshed && kind != WEIR_ADD && kind != WEIR_CREATE) {
     operation->outcome = WEIR_ABSENT;
     return true;
@@ -225,6 +225,7 @@ bool weir_slots_execute(weir_slots places[WEIR_PLACES], int64_t now_us, uint64_t
     place->end++;
     *made = (weir_stored_counter){.index = operation->counter.index,
                                   .entry = operation->counter.entry,
+                                  .value = kind == WEIR_ADD ? operation->seed : 0,
                                   .expiry_us = now_us + operation->ttl_us};
   }
 
