@@ -14,7 +14,7 @@ typedef enum weir_redis_hole {
   WEIR_HOLE_SEED,
   WEIR_HOLE_DELTA,
   WEIR_HOLE_WHOLE, /* what a SUB makes, to take its delta from: no more than its seed is left */
-  WEIR_HOLE_LESS, /* the delta, negative */
+  WEIR_HOLE_LESS,  /* the delta, negative */
   WEIR_HOLE_VALUE,
   WEIR_HOLE_FLOOR,
   WEIR_HOLE_OWED, /* what a mended operation still has to add, see weir_redis_owed() */

@@ -24,13 +24,13 @@
 /* What an operation, and the repairs that may follow it, send. */
 static const struct need {
   unsigned need;
-  weir_redis_plan_name plans[6];
+  weir_redis_plan_name plans[7];
   size_t count;
 } table[] = {
     {WEIR_NEED_ADD,
-     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_ADD_REFRESH, WEIR_PLAN_ASK, WEIR_PLAN_MEND,
-      WEIR_PLAN_MEND_OWED},
-     6},
+     {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_ADD_SEEN_SEED, WEIR_PLAN_ADD_REFRESH,
+      WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
+     7},
     {WEIR_NEED_SUB, {WEIR_PLAN_SUB, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED}, 3},
     {WEIR_NEED_GET, {WEIR_PLAN_GET, WEIR_PLAN_GET_JOINED, WEIR_PLAN_GET_SHORT}, 3},
     {WEIR_NEED_DROP, {WEIR_PLAN_DROP}, 1},

@@ -94,6 +94,19 @@ static void sub_of_an_absent_key_leaves_nothing_or_a_zero(void **state) {
   expect_total(*state, op_add(&at, 5), 5);
 }
 
+static void sub_of_an_absent_key_leaves_nothing_or_its_seed(void **state) {
+  key at = subject_lone_key();
+  weir_operation sub = op_sub(&at, 5);
+  sub.seed = 1000;
+  expect_end(*state, sub, WEIR_ABSENT);
+  weir_operation seen = subject_do(*state, op_get(&at));
+  assert_true(seen.outcome == WEIR_ABSENT || (seen.outcome == WEIR_DONE && seen.value == 1000));
+  expect_total(*state, op_add_seed(&at, 1000, 7), 1007);
+  sub = op_sub(&at, 5);
+  sub.seed = 1000;
+  expect_total(*state, sub, 1002);
+}
+
 enum {
   THREADS = 8,
   ROUNDS = 150,
@@ -179,6 +192,7 @@ const contract_test counting_tests[] = {
     CONTRACT_TEST(sub_goes_below_nothing_and_comes_back),
     CONTRACT_TEST(sub_goes_far_below_nothing),
     CONTRACT_TEST(sub_of_an_absent_key_leaves_nothing_or_a_zero),
+    CONTRACT_TEST(sub_of_an_absent_key_leaves_nothing_or_its_seed),
     CONTRACT_TEST(add_is_atomic_among_many_threads),
     CONTRACT_END,
 };

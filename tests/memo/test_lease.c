@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "algorithm/plan.h"
 #include "lease_world.h"
 
 static int64_t room(const world *w, int64_t now_us) {

@@ -154,7 +154,10 @@ weir_request_state *lease_refill(struct model *model, struct client *client, int
 /* A group that only charges ahead, as if the next window had begun. */
 weir_request_state *lease_next(struct model *model, struct client *client, int64_t lease) {
   client->from_us = weir_memo_next(&model->stack, &model->settings, client->memo, client->start_us);
-  return client->from_us > 0 ? lease_ask(model, client, NULL, lease) : NULL;
+  if (client->from_us == 0) return NULL;
+  weir_request_state *request = lease_ask(model, client, NULL, lease);
+  if (request != NULL) request->early = true;
+  return request;
 }
 
 /* A lease is granted by an answer that is certain and in time. */

@@ -88,8 +88,7 @@ static weir_operation return_all(const struct model *model, const struct client 
                                  const weir_lot *lot) {
   weir_operation operation = {
       .kind = WEIR_SUB, .counter = {.place = WEIR_PLACE_COUNT}, .ttl_us = 100000000};
-  weir_lease_return(&model->stack.rules[0], client->wallet->places[0], lot->left + 1,
-                    &operation);
+  weir_lease_return(&model->stack.rules[0], client->wallet->places[0], lot->left + 1, &operation);
   return operation;
 }
 

@@ -131,8 +131,8 @@ static void on_absent(struct model *model, weir_operation *operation) {
     case WEIR_CREATE:
     case WEIR_PUT:
       key = find_or_make(model, operation);
-      write_value(key, operation->kind == WEIR_ADD ? operation->seed + operation->delta
-                                                   : operation->value);
+      write_value(
+          key, operation->kind == WEIR_ADD ? operation->seed + operation->delta : operation->value);
       key->raised = false;
       operation->outcome = WEIR_DONE;
       operation->version_out = reported_version(model, key);

@@ -73,8 +73,8 @@ static void admitted(struct model *model, struct client *client, int rule,
   int64_t since = record->stamp_us - start;
   int64_t cost = record->cost[rule] - record->less[rule] - record->held;
   const struct key *key = store_find(model, rule, WEIR_PLACE_COUNT, start, 0);
-  bool before = model->world->flushed && key != NULL &&
-                key->charged[world_client_number(model, client)] <= 0;
+  bool before =
+      model->world->flushed && key != NULL && key->charged[world_client_number(model, client)] <= 0;
   if (before) return; /* it was charged before the flush */
   if (cost > 0 && key != NULL && is_void(key))
     check_fails(model, CHECK_BOUND, "admitted into a window that was lost");

@@ -136,8 +136,7 @@ size_t world_steps(const struct model *model, struct step steps[STEPS_MOST]) {
   if (may_tick(model)) steps[count++] = (struct step){TICK, 0, 0};
   if (world->orphans[0].operation.ttl_us != 0) steps[count++] = (struct step){ORPHAN_LANDS, 0, 0};
   if (model->cluster != NULL) count += cluster_steps(model, steps + count);
-  if (model->scope->flags & FLUSH && !world->flushed)
-    steps[count++] = (struct step){FLUSHES, 0, 0};
+  if (model->scope->flags & FLUSH && !world->flushed) steps[count++] = (struct step){FLUSHES, 0, 0};
   if (model->scope->flags & EVICTION && !world->evicted) count += evictions(world, steps + count);
   return count;
 }

@@ -41,7 +41,7 @@ static const char *const rules[RULES] = {
 static struct shared {
   _Atomic bool begun, lost, over;
   _Atomic int before[RULES][KEYS], after[RULES][KEYS];
-} *shared;
+} * shared;
 
 static void give_up(const char *what, const char *why) {
   fprintf(stderr, "flush_hunt: %s: %s\n", what, why);
@@ -120,8 +120,8 @@ static int judge(int run, int64_t lost_us) {
 static int run_once(int run, bool redis, bool restart, unsigned *seed) {
   char url[SERVER_URL_BYTES];
   pid_t children[PROCESSES];
-  struct server *server = redis ? server_start_redis(SERVER_IPV4, NULL)
-                                : server_start_memcached(SERVER_IPV4, NULL);
+  struct server *server =
+      redis ? server_start_redis(SERVER_IPV4, NULL) : server_start_memcached(SERVER_IPV4, NULL);
   int64_t lost_us = rand_r(seed) % LOSS_MOST_US;
   server_url(&server, 1, NULL, url);
   memset(shared, 0, sizeof *shared);

@@ -96,6 +96,7 @@ typedef struct weir_request_state {
   unsigned denying; /* rules that its own charge was denied by, one bit each; the machine's */
   bool up_to;       /* a smaller cost is welcome: `charge` becomes what was admitted */
   bool ahead;       /* in: charged for requests that may come: its denial denies no other */
+  bool early;       /* in: for a window that has not begun, and follows the one that is open */
   bool pays;        /* in, of the first of a group: `payment` says what */
   bool afresh;      /* in for BEGIN: takes the place of what is stored, if anything */
   bool waits;       /* in: a delay up to wait_us is accepted; else what the rule itself gives */

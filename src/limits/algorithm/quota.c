@@ -60,11 +60,11 @@ typedef struct quota_state {
   int64_t opens[GROUPS]; /* what is known of the groups: a start, or why there is none */
   int64_t start_us;      /* of the window in question; below 0: none */
   int64_t count;
-  bool counted; /* the count was read */
-  bool opening; /* this round opens G */
-  bool opened;  /* some round of this phase did: before its first charge nothing was open */
-  bool over;    /* what a settlement should give back is in a window that is over: r is of now */
-  bool gone;    /* the count of the window in question is lost, and so may its name be */
+  bool counted;    /* the count was read */
+  bool opening;    /* this round opens G */
+  bool opened;     /* some round of this phase did: before its first charge nothing was open */
+  bool over;       /* what a settlement should give back is in a window that is over: r is of now */
+  bool gone;       /* the count of the window in question is lost, and so may its name be */
   int64_t lost_us; /* the window of which that was found; below 0: none */
 } quota_state;
 
@@ -173,6 +173,13 @@ static void quota_ask_anew(weir_rule_state *r) {
   quota_aim(r, r->frame->now_us);
 }
 
+/* Whether a window is charged before its time that follows none. The group before is not over then, and
+ * stays open: it must still hold the window before. */
+static bool quota_follows_none(const weir_rule_state *r) {
+  const quota_state *state = r->state;
+  return r->frame->requests->early && state->opens[OWN] != UNREAD && state->opens[BEFORE] < 0;
+}
+
 /* Draws the conclusion from what was read: a start, or the next group if this one is closed, or
  * neither: no window is open. */
 static void quota_find_window(weir_rule_state *r) {
@@ -180,7 +187,8 @@ static void quota_find_window(weir_rule_state *r) {
   quota_memory *memory = r->memory;
   int64_t period = r->rule->period_us;
   int64_t before = state->opens[BEFORE], own = state->opens[OWN];
-  if (state->start_us >= 0 || own == UNREAD) return;
+  if (state->start_us >= 0 || own == UNREAD || quota_follows_none(r)) return;
+  if (own >= 0 && before >= 0 && own - before < period) own = state->opens[OWN] = WRONG;
   if (before >= 0 && state->at_us - before < period) {
     state->start_us = before;
   } else if (own >= 0) {
@@ -291,7 +299,7 @@ static void quota_look(weir_rule_state *r) {
 
 /* Closes the group before, unless something opened in it. */
 static void quota_plan_closing(weir_rule_state *r) {
-  quota_plan_open(r, WEIR_CREATE, BEFORE); /* with 0 */
+  if (!r->frame->requests->early) quota_plan_open(r, WEIR_CREATE, BEFORE); /* with 0 */
   quota_plan_open(r, WEIR_GET, BEFORE);
 }
 
@@ -326,6 +334,7 @@ static void quota_charge(weir_rule_state *r) {
   const weir_settings *settings = r->frame->settings;
   if (r->charged) return;
   quota_ask_anew(r);
+  if (quota_follows_none(r)) return;
   if (state->start_us < 0 && state->opens[BEFORE] == ABSENT) {
     quota_plan_closing(r); /* it was closed, and the store has lost that */
     return;
@@ -359,9 +368,9 @@ static void quota_charge(weir_rule_state *r) {
   if (quota_is_ageing(r) || grew) quota_plan_start(r, charged);
 }
 
-/* A reset reads, then drops: three groups, as this clock may be late or early. A process that is under way
- * meanwhile, or remembers the window, may charge the old one once more; a window that opens then is
- * a new one, which may overlap with it. */
+/* A reset reads, then drops: three groups, as this clock may be late or early. A process that
+ * remembers the window asks anew, as after a loss; what is under way meanwhile may be charged to the
+ * old one, with which a window that opens then may overlap. */
 static void quota_plan(weir_rule_state *r, weir_phase phase) {
   const quota_state *state = r->state;
   if (phase == WEIR_PHASE_LOOK) {
@@ -460,6 +469,7 @@ static bool quota_end_plain(weir_rule_state *r, const weir_operation *operation)
 static int64_t quota_room(const weir_rule_state *r, const weir_request_state *request) {
   const quota_state *state = r->state;
   (void)request;
+  if (quota_follows_none(r)) return 0;
   return state->count < r->rule->limit ? r->rule->limit - state->count : 0;
 }
 
@@ -561,7 +571,7 @@ static void quota_doubt(void *memory, int64_t place, int64_t cost) {
 
 const weir_method weir_quota_method = {
     .stage = WEIR_STAGE_COUNTERS,
-    .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB | WEIR_NEED_CREATE,
+    .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB | WEIR_NEED_CREATE | WEIR_NEED_PUT,
     .finds_out = true, /* a window opens only where the request that opens it fits */
     .memory_bytes = sizeof(quota_memory),
     .next_bytes = sizeof(quota_memory),

@@ -222,6 +222,7 @@ static int64_t charge_next(weir_limiter *limiter, weir_group *group, int64_t now
   if (next_us == 0 || urgent) return 0;
   int64_t cost = weir_stock_wish_next(stock, lease, now_us, next_us, limiter->group_most);
   if (cost > 0) group->from_us = next_us;
+  group->ahead.early = cost > 0;
   return cost;
 }
 
