@@ -61,6 +61,7 @@ typedef struct quota_state {
   int64_t start_us;      /* of the window in question; below 0: none */
   int64_t count;
   bool counted;    /* the count was read */
+  bool read_again; /* the key of G, which holds what no honest clock can have left */
   bool opening;    /* this round opens G */
   bool opened;     /* some round of this phase did: before its first charge nothing was open */
   bool over;       /* what a settlement should give back is in a window that is over: r is of now */
@@ -177,7 +178,9 @@ static void quota_ask_anew(weir_rule_state *r) {
  * stays open: it must still hold the window before. */
 static bool quota_follows_none(const weir_rule_state *r) {
   const quota_state *state = r->state;
-  return r->frame->requests->early && state->opens[OWN] != UNREAD && state->opens[BEFORE] < 0;
+  const weir_request_state *request = r->frame->requests; /* NULL: by the memory alone */
+  return request != NULL && request->early && state->opens[OWN] != UNREAD &&
+         state->opens[BEFORE] < 0;
 }
 
 /* Draws the conclusion from what was read: a start, or the next group if this one is closed, or
@@ -347,6 +350,11 @@ static void quota_charge(weir_rule_state *r) {
   }
   if (state->start_us < 0) {
     bool wrong = state->opens[OWN] == WRONG;
+    if (wrong && !state->read_again) { /* it may have been lost since, and opened by others */
+      state->read_again = true;
+      quota_plan_open(r, WEIR_GET, OWN);
+      return;
+    }
     int64_t period = r->rule->period_us;
     int64_t start = !wrong                      ? state->at_us
                     : state->opens[BEFORE] >= 0 ? state->opens[BEFORE] + period
