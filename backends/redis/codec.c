@@ -392,7 +392,7 @@ void weir_redis_conclude(weir_operation *operation, weir_redis_attempt *attempt,
     row++;
 
   bool mended = attempt->stage == WEIR_STAGE_MEND && operation->outcome == WEIR_DONE;
-  bool may_owe = first && (row->facts & (WEIR_FACT_BARE | WEIR_FACT_UNASKED)) != 0;
+  bool may_owe = first && (row->facts & (WEIR_FACT_BARE | WEIR_FACT_UNASKED | WEIR_FACT_SEEN)) != 0;
   if (may_owe && (facts & OWN_TOTAL) != 0) attempt->facts |= WEIR_FACT_OWED;
   if (mended) attempt->facts |= WEIR_FACT_PAID;
   attempt->stage = row->next_stage;

@@ -147,7 +147,7 @@ static void execute(struct fake_world *world, weir_operation *operation) {
   operation->outcome = was_there ? WEIR_DONE : WEIR_ABSENT;
   operation->value = 0x5555; /* means nothing unless it is set below */
   if (operation->kind == WEIR_ADD)
-    store(world, key, operation, sum(was_there ? key->value : 0, operation->delta));
+    store(world, key, operation, sum(was_there ? key->value : operation->seed, operation->delta));
   if (operation->kind == WEIR_SUB && was_there) key->value = sum(key->value, -operation->delta);
   if (operation->kind == WEIR_PUT) key->present = false;
   if (operation->kind == WEIR_PUT || (operation->kind == WEIR_CREATE && !was_there))

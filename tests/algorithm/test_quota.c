@@ -18,15 +18,17 @@ static void closes_the_group_before_then_opens_then_charges(void **state) {
   struct fake_world *world = fake_open("quota:10/1s", BEGIN + 300, 1);
   struct fake_client *client = fake_begin_take(world, 0, 3);
   assert_int_equal(client->machine->frame.operation_count, 3);
-  fake_expect(client, 0, WEIR_CREATE, WEIR_PLACE_OPEN, 39, 0);
-  assert_int_equal(client->machine->frame.operations[0].value, 0);
-  fake_expect(client, 1, WEIR_GET, WEIR_PLACE_OPEN, 39, 0);
-  fake_expect(client, 2, WEIR_GET, WEIR_PLACE_OPEN, 40, 0);
+  fake_expect(client, 0, WEIR_GET, WEIR_PLACE_OPEN, 40, 0);
+  fake_expect(client, 1, WEIR_CREATE, WEIR_PLACE_OPEN, 39, 0);
+  assert_int_equal(client->machine->frame.operations[1].value, 0);
+  fake_expect(client, 2, WEIR_GET, WEIR_PLACE_OPEN, 39, 0);
   fake_finish_round(world, client);
-  assert_int_equal(client->machine->frame.operation_count, 2);
-  fake_expect(client, 0, WEIR_CREATE, WEIR_PLACE_OPEN, 40, 0);
-  assert_int_equal(client->machine->frame.operations[0].value, BEGIN + 301);
-  fake_expect(client, 1, WEIR_GET, WEIR_PLACE_OPEN, 40, 0);
+  assert_int_equal(client->machine->frame.operation_count, 4);
+  fake_expect(client, 0, WEIR_CREATE, WEIR_PLACE_COUNT, BEGIN + 300, 0);
+  fake_expect(client, 1, WEIR_CREATE, WEIR_PLACE_OPEN, 40, 0);
+  assert_int_equal(client->machine->frame.operations[1].value, BEGIN + 301);
+  fake_expect(client, 2, WEIR_GET, WEIR_PLACE_OPEN, 40, 0);
+  fake_expect(client, 3, WEIR_GET, WEIR_PLACE_OPEN, 39, 0);
   fake_finish_round(world, client);
   assert_int_equal(client->machine->frame.operation_count, 1);
   fake_expect(client, 0, WEIR_ADD, WEIR_PLACE_COUNT, BEGIN + 300, 0);
@@ -64,8 +66,6 @@ static void renews_what_it_remembers_along_with_a_charge(void **state) {
   }
   assert_false(fake_run(world, 1, (weir_request_state){.kind = WEIR_RESET, .cost = 1})->status);
   world->now_us += 600000;
-  fake_take(world, 0, 1); /* still to the old window, and sees that it is gone */
-  world->now_us += 1;
   assert_int_equal(fake_take(world, 0, 1)->reset_after_us, 60 * W);
   fake_close(world);
 }
@@ -112,7 +112,7 @@ static void goes_on_where_another_crashed_before_it_opened(void **state) {
   client_of(world, 1)->offset_us = -10000;
   struct fake_client *leader = fake_begin_take(world, 0, 4);
   fake_finish_round(world, leader);
-  fake_expect(leader, 0, WEIR_CREATE, WEIR_PLACE_OPEN, 41, 0);
+  fake_expect(leader, 1, WEIR_CREATE, WEIR_PLACE_OPEN, 41, 0);
   fake_crash(leader);
   assert_int_equal(fake_take(world, 1, 1)->reset_after_us, W + 5000);
   assert_true(fake_has(world, WEIR_PLACE_COUNT, BEGIN + W, 0));
@@ -127,7 +127,9 @@ static void waits_and_looks_again_when_what_it_opened_is_gone(void **state) {
   fake_step_until(world, client, WEIR_CREATE, WEIR_PLACE_OPEN);
   fake_finish_round(world, client);
   fake_step(world, client);
+  fake_step(world, client);
   fake_key(world, WEIR_PLACE_OPEN, 40, 0)->present = false;
+  fake_step(world, client);
   fake_step(world, client);
   fake_step(world, client);
   assert_int_equal(client->turn, WEIR_TURN_PAUSE);
@@ -224,7 +226,9 @@ static void waits_when_what_an_overrun_opened_is_gone(void **state) {
     fake_step_until(world, client, WEIR_CREATE, WEIR_PLACE_OPEN);
     fake_finish_round(world, client);
     fake_step(world, client);
+    fake_step(world, client);
     fake_key(world, WEIR_PLACE_OPEN, 40, 0)->present = false;
+    fake_step(world, client);
     fake_step(world, client);
     fake_step(world, client);
     assert_int_equal(client->turn, WEIR_TURN_PAUSE);

@@ -66,7 +66,8 @@ void page_acl(const struct page_need *need, char acl[PAGE_ACL_BYTES]) {
 static const char *const holes[WEIR_HOLE_COUNT] = {
     [WEIR_HOLE_KEY] = " key",     [WEIR_HOLE_KEYS] = " key ...", [WEIR_HOLE_TTL] = " ttl",
     [WEIR_HOLE_SEED] = " seed",   [WEIR_HOLE_DELTA] = " delta",  [WEIR_HOLE_LESS] = " -delta",
-    [WEIR_HOLE_VALUE] = " value", [WEIR_HOLE_FLOOR] = " floor",  [WEIR_HOLE_OWED] = " owed"};
+    [WEIR_HOLE_VALUE] = " value", [WEIR_HOLE_FLOOR] = " floor",  [WEIR_HOLE_OWED] = " owed",
+    [WEIR_HOLE_WHOLE] = " whole"};
 
 /* The words of preformatted bytes, without counts and lengths: "SET key seed PX ttl NX". */
 static void print_step(FILE *out, weir_redis_step step) {
@@ -115,7 +116,9 @@ void page_print(FILE *out) {
       "\n`ttl` is in milliseconds. A key counts as lately seen for the 63 ADDs of a store after "
       "one "
       "that\nasked. The last three rows are further writes. The first of them is rare. The others "
-      "are sent when\n`PTTL` has answered -1. `owed` is the seed of an ADD, the delta of a SUB.\n\n"
+      "are sent when\n`PTTL` has answered -1. `owed` is the seed of an ADD, `whole` of a SUB, "
+      "which "
+      "is\nits delta and, of a quota's count, a seed.\n\n"
       "\"GET after one that went wrong\" is for a key that held no integer or was not answered for "
       "in time. It\nreads the first 21 bytes, as something of half a gigabyte may be there. A user "
       "without `+bitfield`\nreads it whole.\n\n"

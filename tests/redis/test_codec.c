@@ -120,14 +120,26 @@ static void an_add_that_may_have_created_a_key_that_was_seen_asks_then(void **st
   }
 }
 
-/* A seed might have to be added too, and a TTL is renewed anyway: neither has a way of its own. */
-static void an_add_with_a_seed_or_a_refresh_always_asks(void **state) {
+/* A seed is added too, where the sum has made the key. */
+static void a_seeded_add_that_created_a_key_that_was_seen_adds_its_seed(void **state) {
+  (void)state;
+  weir_operation add = seen_add(2);
+  add.seed = 40;
+  assert_string_equal(words(&add, 0), "SET k 40 PX 60001 NX INCRBY k 2");
+  add = answer(add, 0, "$-1\r\n:2\r\n");
+  assert_string_equal(words(&add, 1), "PTTL k");
+  add = answer(add, 1, ":-1\r\n");
+  assert_string_equal(words(&add, 2), "INCRBY k 40 PEXPIRE k 60001");
+}
+
+/* A TTL is renewed anyway. */
+static void an_add_with_a_refresh_always_asks(void **state) {
   (void)state;
   weir_operation operations[] = {add_to("k", 1), seeded_add(1, 1), add_to("k", 1),
                                  sub_from("k", 1)};
   operations[2].refresh = true;
   for (size_t i = 0; i < 4; i++)
-    assert_int_equal(weir_redis_may_be_seen(&operations[i]), i == 0);
+    assert_int_equal(weir_redis_may_be_seen(&operations[i]), i < 2);
 }
 
 /* A client died between its sum and its repair. */
@@ -265,7 +277,8 @@ int main(void) {
       cmocka_unit_test(an_add_without_a_seed_that_created_the_key_gives_it_a_ttl),
       cmocka_unit_test(an_add_to_a_key_that_was_seen_with_a_ttl_does_not_ask),
       cmocka_unit_test(an_add_that_may_have_created_a_key_that_was_seen_asks_then),
-      cmocka_unit_test(an_add_with_a_seed_or_a_refresh_always_asks),
+      cmocka_unit_test(a_seeded_add_that_created_a_key_that_was_seen_adds_its_seed),
+      cmocka_unit_test(an_add_with_a_refresh_always_asks),
       cmocka_unit_test(the_next_use_gives_a_ttl_to_a_key_that_others_left_without),
       cmocka_unit_test(a_sub_takes_from_what_is_there),
       cmocka_unit_test(a_sub_of_an_absent_key_ends_at_nothing),
