@@ -424,6 +424,8 @@ typedef struct weir_rule_info {
   int64_t limit;         /* LIMIT ... */
   int64_t period_us;     /* ... in PERIOD */
   int64_t capacity;      /* the largest cost that is ever admitted: weir_decision.limit */
+  const char *tag;       /* names its counts in the store. Rules share them exactly where these are
+                            alike: docs/changing-rules.md */
 } weir_rule_info;
 
 #define WEIR_RULE_INFO_INIT WEIR_SIZED(weir_rule_info)

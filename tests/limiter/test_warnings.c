@@ -38,47 +38,110 @@ static void two_limits_on_the_same_counts_warn_the_second(void **state) {
   world_close(&w);
 }
 
-/* All of these have the tag of the first, or decide as it does. */
-static void whatever_changes_the_decision_is_another_meaning(void **state) {
+/* What the second is told of the first: that it shares its counts though it decides otherwise, or that it
+ * does not share them though it is the same limit. */
+static void two_rules_share_or_are_apart(void **state) {
   (void)state;
+  static const char shares[] = ", shares its counts with ",
+                    apart[] = ", does not share its counts with ";
+  static const char *const none = NULL;
   static const struct {
     const char *first, *second;
-    bool warns;
+    const char *says; /* NULL: nothing */
   } cases[] = {
-      {"fixed-window:5/1m", "fixed-window:5/1m", false},
-      {"fixed-window:5/1m", "fixed-window:5/60s", false},
-      {"fixed-window:5/1m", "fixed-window:5/1m,count=admitted", false},
-      {"fixed-window:5/1m", "fixed-window:50/1m,name=search", false},
-      {"fixed-window:5/1m,name=login", "fixed-window:50/1m,name=search", false},
-      {"fixed-window:5/1m", "fixed-window:50/1s", false},
-      {"fixed-window:5/1m", "quota:50/1m", false},
-      {"fixed-window:5/1m", "fixed-window:50/1m,count=all", false},
-      {"sliding-window:5/1m", "sliding-window:5000/1m", false}, /* another layout */
-      {"sliding-window:5/1m", "sliding-window:5/1m,cells=4", false},
-      {"token-bucket:5/1m", "token-bucket:5/1m,burst=5", false},
-      {"fixed-window:5/1m", "fixed-window:5/1m,hold=1s", true},
-      {"fixed-window:5/1m,name=a", "fixed-window:6/1m,name=a", true},
-      {"sliding-window:5/1m", "sliding-window:6/1m", true},
-      {"sliding-window:5/1m", "sliding-window:5/1m,strict", true},
-      {"sliding-log:5/1m", "sliding-log:6/1m", true},
-      {"sliding-log:5/1m;sliding-log:9/1h", "sliding-log:5/1m;sliding-log:9/1h", false},
-      {"sliding-log:5/1m;sliding-log:9/1h", "sliding-log:5/1m", false}, /* another log */
-      {"sliding-log:5/1m;sliding-log:9/1h", "sliding-log:6/1m;sliding-log:9/1h", true},
-      {"sliding-log:5/1m;sliding-log:9/1h", "sliding-log:9/1h", true},
-      {"quota:5/1m", "quota:6/1m", true},
-      {"token-bucket:5/1m", "token-bucket:5/1m,burst=9", true},
-      {"leaky-bucket:5/1m", "leaky-bucket:5/1m,queue=9", true},
+      {"fixed-window:5/1m", "fixed-window:5/1m", none},
+      {"fixed-window:5/1m", "fixed-window:5/60s", none},
+      {"fixed-window:5/1m", "fixed-window:5/1m,count=admitted", none},
+      {"fixed-window:5/1m", "fixed-window:50/1m,name=search", none},
+      {"fixed-window:5/1m,name=login", "fixed-window:50/1m,name=search", none},
+      {"fixed-window:5/1m", "fixed-window:50/1s", none},
+      {"fixed-window:5/1m", "quota:50/1m", none},
+      {"fixed-window:5/1m", "fixed-window:50/1m,count=all", apart},
+      {"sliding-window:5/1m", "sliding-window:5000/1m", apart},
+      {"sliding-window:5/1m", "sliding-window:5/1m,cells=4", none},
+      {"token-bucket:5/1m", "token-bucket:5/1m,burst=5", none},
+      {"fixed-window:5/1m", "fixed-window:5/1m,hold=1s", shares},
+      {"fixed-window:5/1m,name=a", "fixed-window:6/1m,name=a", none},
+      {"sliding-window:5/1m", "sliding-window:6/1m", shares},
+      {"sliding-window:5/1m", "sliding-window:5/1m,strict", shares},
+      {"sliding-log:5/1m", "sliding-log:6/1m", shares},
+      {"sliding-log:5/1m;sliding-log:9/1h", "sliding-log:5/1m;sliding-log:9/1h", none},
+      {"sliding-log:5/1m;sliding-log:9/1h", "sliding-log:5/1m", apart}, /* another log */
+      {"sliding-log:5/1m;sliding-log:9/1h", "sliding-log:6/1m;sliding-log:9/1h", shares},
+      {"sliding-log:5/1m;sliding-log:9/1h", "sliding-log:9/1h", shares},
+      {"quota:5/1m", "quota:6/1m", shares},
+      {"token-bucket:5/1m", "token-bucket:5/1m,burst=9", shares},
+      {"leaky-bucket:5/1m", "leaky-bucket:5/1m,queue=9", shares},
+      {"sliding-window:100/1m,name=a", "sliding-window:5000/1m,name=a", apart},
+      {"sliding-window:100/1m,name=a", "sliding-window:5000/1m,name=b", none},
+      {"sliding-window:100/1m", "sliding-window:100/1m,cells=8", apart},
+      {"sliding-window:100/1m", "sliding-window:100/1h,cells=8", none},
+      {"sliding-window:5/1m", "sliding-window:5/1m;fixed-window:9/1d,count=all", apart},
+      {"token-bucket:977/1s,name=a", "token-bucket:978/1s,name=a", apart},
+      {"token-bucket:978/1s,name=a", "token-bucket:979/1s,name=a", none},
+      {"leaky-bucket:100/1s", "leaky-bucket:1000/1s", apart},
+      {"in-flight:5/30s,name=a", "in-flight:9/30s,name=a", none},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     world w;
     world_open(&w, "memory:", cases[i].first, NULL);
     weir_limiter *second = world_limiter(&w, cases[i].second, NULL);
     assert_no_warning(w.limiter);
-    if ((count_warnings(second) == 1) != cases[i].warns)
-      fail_msg("%s beside %s", cases[i].second, cases[i].first);
+    const char *said = weir_limiter_warning(second);
+    if (count_warnings(second) != (cases[i].says != NULL) ||
+        (said != NULL && strstr(said, cases[i].says) == NULL))
+      fail_msg("%s beside %s: %s", cases[i].second, cases[i].first, said);
     weir_limiter_destroy(second);
     world_close(&w);
   }
+}
+
+static void a_name_over_two_layouts_warns_the_second(void **state) {
+  (void)state;
+  world w;
+  world_open(&w, "memory:", "sliding-window:100/1m,name=api", NULL);
+  weir_limiter *larger = world_limiter(&w, "sliding-window:5000/1m,name=api", NULL);
+  assert_no_warning(w.limiter);
+  assert_string_equal(
+      weir_limiter_warning(larger),
+      "rule 1, sliding-window:5000/1m,name=api, does not share its counts with "
+      "sliding-window:100/1m,name=api of another limiter on this store, as they are "
+      "laid out apart: a key may have both limits in full; give one of them another "
+      "name=, if they are two limits");
+  world_take(&w, "ann", 100);
+  assert_int_equal(limiter_peek(larger, "ann", 1).remaining, 5000);
+  weir_limiter_options many = {.processes = 80}; /* the layout follows them, too */
+  weir_limiter *few = world_limiter(&w, "sliding-window:246/1m", NULL);
+  weir_limiter *same = world_limiter(&w, "sliding-window:246/1m", &many);
+  assert_no_warning(few);
+  assert_int_equal(count_warnings(same), 1);
+  assert_non_null(strstr(weir_limiter_warning(same), "give one of them a name="));
+  weir_limiter_destroy(same);
+  weir_limiter_destroy(few);
+  weir_limiter_destroy(larger);
+  world_close(&w);
+}
+
+/* All rules of both, and a warning of short cells. */
+static void no_warning_is_dropped(void **state) {
+  (void)state;
+  world w;
+  world_open(&w, "memory:",
+             "sliding-window:5/10ms;fixed-window:5/1m;fixed-window:5/2m;"
+             "fixed-window:5/3m;fixed-window:5/4m;quota:5/1m;quota:5/2m;quota:5/3m",
+             NULL);
+  weir_limiter *apart = world_limiter(
+      &w, "sliding-window:5/10ms,cells=2;fixed-window:5/1m,count=all;fixed-window:5/2m,count=all",
+      NULL);
+  weir_limiter *both =
+      world_limiter(&w,
+                    "sliding-window:6/10ms;fixed-window:6/1m;fixed-window:6/2m;"
+                    "fixed-window:6/3m;fixed-window:6/4m;quota:6/1m;quota:6/2m;quota:6/3m",
+                    NULL);
+  assert_int_equal(count_warnings(both), 1 + 8 + 3);
+  weir_limiter_destroy(both);
+  weir_limiter_destroy(apart);
+  world_close(&w);
 }
 
 static void each_rule_that_shares_and_each_other_reason_is_told(void **state) {
@@ -206,7 +269,9 @@ static void limiters_may_come_and_go_in_any_thread(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(two_limits_on_the_same_counts_warn_the_second),
-      cmocka_unit_test(whatever_changes_the_decision_is_another_meaning),
+      cmocka_unit_test(two_rules_share_or_are_apart),
+      cmocka_unit_test(a_name_over_two_layouts_warns_the_second),
+      cmocka_unit_test(no_warning_is_dropped),
       cmocka_unit_test(each_rule_that_shares_and_each_other_reason_is_told),
       cmocka_unit_test(only_living_limiters_on_the_same_store_count),
       cmocka_unit_test(short_leases_of_buckets_warn_where_swaps_can_fail),

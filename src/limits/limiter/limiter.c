@@ -36,6 +36,7 @@ weir_status weir_limiter_read_rule(const weir_limiter *limiter, size_t index,
       .limit = rule->limit,
       .period_us = rule->period_us,
       .capacity = weir_rule_capacity(rule),
+      .tag = rule->tag,
   };
   if (size > sizeof read) memset((char *)info + sizeof read, 0, size - sizeof read);
   memcpy(info, &read, size < sizeof read ? size : sizeof read);

@@ -50,7 +50,7 @@ typedef struct weir_prefix {
 /* Of one request under one rule. */
 #define WEIR_COST_MOST (INT64_C(1) << 31)
 
-enum { WEIR_WARNINGS_MOST = 12 }; /* more than there are reasons for, one of them for each rule */
+enum { WEIR_WARNINGS_MOST = 20 }; /* more than there are reasons for, two of them for each rule */
 enum { WEIR_RESERVED_BUCKETS = 32 };
 enum { WEIR_DIRECT_MOST = 16 }; /* threads that decide under a lock at once; more of them join */
 enum { WEIR_MEMO_KEYS_DEFAULT = 16384, WEIR_MEMO_KEYS_MOST = 1 << 24 };
@@ -87,7 +87,8 @@ struct weir_limiter {
   bool caller_renews;                 /* ... no thread does */
   char *warnings[WEIR_WARNINGS_MOST]; /* its own */
   size_t warning_count;
-  weir_store_use uses[WEIR_RULES_MOST]; /* of the store, by rule */
+  weir_store_use uses[WEIR_RULES_MOST]; /* of the store, by rule: of its counts, ... */
+  weir_store_use kin[WEIR_RULES_MOST];  /* ... and of its limit, whatever the layout of these */
   char (*texts)[WEIR_RULE_TEXT_BYTES];  /* of the rules, and what several logs mean, for `uses` */
   weir_counts *counts;
   unsigned process; /* that created it: weir_process_number */
@@ -163,8 +164,8 @@ bool weir_limiter_warn_of_short_cells(weir_limiter *limiter);
 bool weir_limiter_warn_of_short_leases(weir_limiter *limiter);
 void weir_limiter_clean_up_warnings(weir_limiter *limiter);
 
-/* Makes its rules known to others on the store, and warns of those whose counts are shared. False:
- * no memory; rules that were entered can leave. */
+/* Makes its rules known to others on the store. Warns of those whose counts are shared, and of those
+ * whose layout keeps them from it. False: no memory; rules that were entered can leave. */
 bool weir_limiter_enter_store(weir_limiter *limiter);
 void weir_limiter_leave_store(weir_limiter *limiter);
 

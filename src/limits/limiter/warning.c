@@ -126,7 +126,33 @@ static bool write_texts(weir_limiter *limiter, size_t logs) {
 }
 
 /* A login's 5/1m and a search's 50/1m have the same keys in the store: fifty searches deny the
- * login. Limits may be changed while they are in use, so this is no error. */
+ * login. Limits may be changed while they are in use, so this is no error. Who gives both one name=
+ * says that they are one limit. */
+static bool enter_counts(weir_limiter *limiter, size_t index, const char *text) {
+  const weir_rule *rule = &limiter->stack.rules[index];
+  char other[WEIR_RULE_TEXT_BYTES];
+  if (rule->name[0] != '\0') return true;
+  limiter->uses[index] = (weir_store_use){.tag = rule->tag, .meaning = text, .text = text};
+  if (!weir_store_enter(limiter->store, &limiter->uses[index], other, sizeof other)) return true;
+  return warn(limiter,
+              "rule %zu, %s, shares its counts with %s of another limiter on this store: "
+              "give one of them a name=, unless this is the same limit being changed",
+              index + 1, text, other);
+}
+
+/* 100/1m and 5000/1m are laid out in counters of their own, whatever their names say. */
+static bool enter_kin(weir_limiter *limiter, size_t index, const char *text) {
+  const weir_rule *rule = &limiter->stack.rules[index];
+  char other[WEIR_RULE_TEXT_BYTES];
+  limiter->kin[index] = (weir_store_use){.tag = rule->kin, .meaning = rule->tag, .text = text};
+  if (!weir_store_enter(limiter->store, &limiter->kin[index], other, sizeof other)) return true;
+  return warn(limiter,
+              "rule %zu, %s, does not share its counts with %s of another limiter on this store, "
+              "as they are laid out apart: a key may have both limits in full; give one of them "
+              "a%s name=, if they are two limits",
+              index + 1, text, other, rule->name[0] != '\0' ? "nother" : "");
+}
+
 bool weir_limiter_enter_store(weir_limiter *limiter) {
   size_t logs = 0;
   size_t entered = 0; /* of these */
@@ -134,25 +160,20 @@ bool weir_limiter_enter_store(weir_limiter *limiter) {
     logs += weir_rule_takes_one(&limiter->stack.rules[i]);
   if (!write_texts(limiter, logs)) return false;
   for (size_t i = 0; i < limiter->stack.count; i++) {
-    const weir_rule *rule = &limiter->stack.rules[i];
-    const char *text = limiter->texts[i];
-    char other[WEIR_RULE_TEXT_BYTES];
-    if (weir_rule_takes_one(rule) && entered++ > 0) continue;
-    if (weir_rule_takes_one(rule) && logs > 1) text = limiter->texts[limiter->stack.count];
-    limiter->uses[i] = (weir_store_use){.tag = rule->tag, .meaning = text};
-    if (!weir_store_enter(limiter->store, &limiter->uses[i], other, sizeof other)) continue;
-    if (!warn(limiter,
-              "rule %zu, %s, shares its counts with %s of another limiter on this store: "
-              "give one of them a name=, unless this is the same limit being changed",
-              i + 1, text, other))
-      return false;
+    bool is_log = weir_rule_takes_one(&limiter->stack.rules[i]);
+    const char *text = limiter->texts[is_log && logs > 1 ? limiter->stack.count : i];
+    bool whole = !is_log || entered++ == 0;
+    if (whole && !enter_counts(limiter, i, text)) return false;
+    if (!enter_kin(limiter, i, text)) return false;
   }
   return true;
 }
 
 void weir_limiter_leave_store(weir_limiter *limiter) {
-  for (size_t i = 0; i < limiter->stack.count; i++)
+  for (size_t i = 0; i < limiter->stack.count; i++) {
     if (limiter->uses[i].tag != NULL) weir_store_leave(limiter->store, &limiter->uses[i]);
+    if (limiter->kin[i].tag != NULL) weir_store_leave(limiter->store, &limiter->kin[i]);
+  }
   free(limiter->texts);
 }
 

@@ -213,6 +213,8 @@ static void write_tag(weir_rule *rule) {
   snprintf(at, (size_t)(end - at), "%s", rule->count_all ? "-all" : "");
   const char *plus = rule->name[0] != '\0' ? "+" : ""; /* no name holds one */
   snprintf(rule->tag, sizeof rule->tag, "%s%s%s", prefix, plus, rule->name);
+  snprintf(rule->kin, sizeof rule->kin, "~%s-%" PRId64 "%s%s", weir_kinds[rule->kind].tag,
+           rule->period_us / 1000, plus, rule->name); /* no tag begins so */
 }
 
 static bool is_window(const weir_rule *rule) {

@@ -306,7 +306,7 @@ bool weir_store_enter(weir_store *store, weir_store_use *use, char *other, size_
     }
   }
   if (use->equal == use) put_first(bucket, use);
-  if (differs != NULL) snprintf(other, size, "%s", differs->meaning);
+  if (differs != NULL) snprintf(other, size, "%s", differs->text);
   pthread_mutex_unlock(&store->uses_lock);
   return differs != NULL;
 }

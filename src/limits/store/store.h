@@ -17,8 +17,9 @@ enum { WEIR_SECRET_BYTES = 16 }; /* a key of SipHash */
 
 /* A limiter counts under a tag in this store, for as long as the structure lives, which it owns. */
 typedef struct weir_store_use {
-  const char *tag;     /* which keys; NULL: not entered */
-  const char *meaning; /* what these counts are held against, as text */
+  const char *tag;     /* which counts; NULL: not entered */
+  const char *meaning; /* what all with this tag should have alike */
+  const char *text;    /* what those that have it not are told of this one */
   struct weir_store_use *next;
   struct weir_store_use **link; /* what points here; NULL: an equal one is the first */
   struct weir_store_use *equal; /* a ring of those with the same tag and meaning; alone: itself */
@@ -51,7 +52,7 @@ struct weir_store {
   weir_store_use *uses[WEIR_STORE_USE_BUCKETS]; /* by their tags */
 };
 
-/* Enters a use. True where another has the same tag and another meaning, which is copied to
+/* Enters a use. True where another has the same tag and another meaning: its text is copied to
  * `other`, cut to its size. Any thread; takes no longer where there are thousands. */
 bool weir_store_enter(weir_store *store, weir_store_use *use, char *other, size_t size);
 

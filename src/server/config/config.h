@@ -36,12 +36,18 @@ typedef struct weir_config_faults {
   weir_config_fault_line lines[WEIR_CONFIG_FAULTS_MOST];
   size_t kept;
   size_t count; /* also of those that found no room */
+  struct weir_config_faults
+      *warnings; /* of what is no fault, and may not be meant; NULL: unheard */
 } weir_config_faults;
 
 /* One more. `path`: what it is about, "limiters.api.rule"; may be empty. The line is printable
  * ASCII; other bytes stand as "?". */
 void weir_config_fault(weir_config_faults *faults, weir_config_place place, const char *path,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* One more of faults->warnings: "FILE:LINE:COL: warning: PATH: what is so". */
+void weir_config_warn(weir_config_faults *faults, weir_config_place place, const char *path,
+                      const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* --- descriptor files ---------------------------------------------------------------------------
  *

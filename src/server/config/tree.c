@@ -366,12 +366,14 @@ weir_node *weir_tree_read(const char *file, const char *text, size_t length, wei
  */
 
 /* The place and the path, and how long they are. */
-static size_t write_head(weir_message *message, weir_config_place place, const char *path) {
+static size_t write_head(weir_message *message, weir_config_place place, const char *kind,
+                         const char *path) {
   const char *separator = path[0] != '\0' ? ": " : "";
-  int length = place.line == 0 ? snprintf(message->text, sizeof message->text, "%s: %s%s",
-                                          place.file, path, separator)
-                               : snprintf(message->text, sizeof message->text, "%s:%u:%u: %s%s",
-                                          place.file, place.line, place.column, path, separator);
+  int length = place.line == 0
+                   ? snprintf(message->text, sizeof message->text, "%s: %s%s%s", place.file, kind,
+                              path, separator)
+                   : snprintf(message->text, sizeof message->text, "%s:%u:%u: %s%s%s", place.file,
+                              place.line, place.column, kind, path, separator);
   return length < (int)sizeof message->text ? (size_t)length : sizeof message->text - 1;
 }
 
@@ -383,16 +385,15 @@ static bool stands_before(const weir_config_fault_line *a, const weir_config_fau
   return a->line != b->line ? a->line < b->line : a->column < b->column;
 }
 
-void weir_config_fault(weir_config_faults *faults, weir_config_place place, const char *path,
-                       const char *format, ...) {
+__attribute__((format(printf, 5, 0))) static void keep(weir_config_faults *faults,
+                                                       weir_config_place place, const char *kind,
+                                                       const char *path, const char *format,
+                                                       va_list arguments) {
   faults->count++;
   if (faults->kept == WEIR_CONFIG_FAULTS_MOST) return;
   weir_config_fault_line line = {.line = place.line, .column = place.column};
-  size_t head = write_head(&line.text, place, path);
-  va_list arguments;
-  va_start(arguments, format);
+  size_t head = write_head(&line.text, place, kind, path);
   vsnprintf(line.text.text + head, sizeof line.text.text - head, format, arguments);
-  va_end(arguments);
   /* Quoted bytes of a file must not move a cursor or end the line. */
   for (char *at = line.text.text; *at != '\0'; at++)
     if (*at < ' ' || *at > '~') *at = '?';
@@ -402,4 +403,21 @@ void weir_config_fault(weir_config_faults *faults, weir_config_place place, cons
   for (; at > 0 && stands_before(&line, &faults->lines[at - 1]); at--)
     faults->lines[at] = faults->lines[at - 1];
   faults->lines[at] = line;
+}
+
+void weir_config_fault(weir_config_faults *faults, weir_config_place place, const char *path,
+                       const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  keep(faults, place, "", path, format, arguments);
+  va_end(arguments);
+}
+
+void weir_config_warn(weir_config_faults *faults, weir_config_place place, const char *path,
+                      const char *format, ...) {
+  va_list arguments;
+  if (faults->warnings == NULL) return;
+  va_start(arguments, format);
+  keep(faults->warnings, place, "warning: ", path, format, arguments);
+  va_end(arguments);
 }

@@ -315,6 +315,20 @@ const weir_descriptor *weir_domain_find(const weir_domain *domain, const weir_en
   return at != ROOT && domain->nodes[at].config->rate != NULL ? &domain->nodes[at] : NULL;
 }
 
+static uint32_t find_counterpart(const weir_domain *domain, uint32_t index,
+                                 const weir_domain *other) {
+  const weir_descriptor *node = &domain->nodes[index];
+  uint32_t parent = node->parent != ROOT ? find_counterpart(domain, node->parent, other) : ROOT;
+  if (node->parent != ROOT && parent == NONE) return NONE;
+  return find_node(other, &(step){parent, node->config->match, node->config->match_length});
+}
+
+const weir_descriptor *weir_domain_counterpart(const weir_domain *domain, uint32_t index,
+                                               const weir_domain *other) {
+  uint32_t found = index != ROOT ? find_counterpart(domain, index, other) : NONE;
+  return found != NONE ? &other->nodes[found] : NULL;
+}
+
 size_t weir_domain_write_key(const weir_domain *domain, const weir_entry *entries, size_t count,
                              char *key, size_t room) {
   key_writer writer = {key, room, 0};

@@ -270,6 +270,8 @@ static void add_named(builder *self, const weir_config_limiter *config) {
     named->tiers[i] = find_limiter(self, config->store, tier->rule, tier->place, path);
   }
 
+  if (named->tiers != NULL) weir_named_warn_of_tiers(named, self->faults);
+
   named->holds = weir_registry_holds(named->own);
   for (size_t i = 0; named->tiers != NULL && i < config->tier_count; i++)
     named->holds |= weir_registry_holds(named->tiers[i]);
@@ -409,7 +411,10 @@ weir_registry *weir_registry_create(weir_config *config, const weir_registry *ol
     build(&self);
   }
   if (!self.has_memory) weir_config_fault(faults, whole, "", "there is not enough memory");
-  if (faults->count == 0) return registry;
+  if (faults->count == 0) {
+    if (old != NULL) weir_registry_warn_of_changes(old, registry, faults);
+    return registry;
+  }
   if (registry == NULL) weir_config_destroy(config);
   weir_registry_release(registry);
   return NULL;

@@ -167,6 +167,11 @@ const weir_domain *weir_descriptors_find(const weir_descriptors *descriptors, co
 const weir_descriptor *weir_domain_find(const weir_domain *domain, const weir_entry *entries,
                                         size_t count, char *key, size_t room, size_t *key_length);
 
+/* The node of `other` that the same requests have found as node `index` of `domain`, by its matches; NULL:
+ * there is none. */
+const weir_descriptor *weir_domain_counterpart(const weir_domain *domain, uint32_t index,
+                                               const weir_domain *other);
+
 /* Counts by the values of requests, for descriptors whose file asks so (detailed_metric,
  * value_to_metric). All loops share them; they are those of one snapshot. Any thread. */
 enum {
@@ -261,6 +266,17 @@ typedef struct weir_registry {
   weir_hash_table by_meaning; /* of the same, as pointers */
   struct weir_shared_throttle *shared_throttle;
 } weir_registry;
+
+/* --- counts that begin anew ----------------------------------------------------------------------
+ *
+ * Warnings of them, of the library's rules (docs/changing-rules.md). */
+
+/* Of limiters and descriptors that were in `old`, by their names. */
+void weir_registry_warn_of_changes(const weir_registry *old, const weir_registry *fresh,
+                                   weir_config_faults *faults);
+
+/* Of tiers of one limiter that do not share their counts with one before, though they are one limit. */
+void weir_named_warn_of_tiers(const weir_named *named, weir_config_faults *faults);
 
 /* --- made, shared, let go ------------------------------------------------------------------- */
 

@@ -38,12 +38,19 @@ static void *read_behind_loops(void *self) {
   return read_registry(self);
 }
 
+static void log_faults(const weir_config_faults *faults) {
+  for (size_t i = 0; i < faults->kept; i++)
+    weir_serve_log("%s", faults->lines[i].text.text);
+  if (faults->count > faults->kept) weir_serve_log("and %zu more", faults->count - faults->kept);
+}
+
 weir_registry *weir_server_load(weir_server *server) {
-  weir_config_faults *faults = calloc(1, sizeof *faults); /* 50 KB, for a moment */
+  weir_config_faults *faults = calloc(2, sizeof *faults); /* 100 KB, for a moment */
   if (faults == NULL) {
     weir_serve_log("there is not enough memory to read %s", server->file);
     return NULL;
   }
+  faults[0].warnings = &faults[1];
   reading one = {.server = server, .faults = faults};
   pthread_t thread;
   bool has_loops = server->registry != NULL;
@@ -51,9 +58,8 @@ weir_registry *weir_server_load(weir_server *server) {
     pthread_join(thread, NULL);
   else
     read_registry(&one);
-  for (size_t i = 0; i < faults->kept; i++)
-    weir_serve_log("%s", faults->lines[i].text.text);
-  if (faults->count > faults->kept) weir_serve_log("and %zu more", faults->count - faults->kept);
+  log_faults(&faults[0]);
+  if (one.registry != NULL) log_faults(&faults[1]);
   free(faults);
   return one.registry;
 }

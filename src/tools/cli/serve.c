@@ -15,16 +15,17 @@ int weir_cli_serve(const weir_cli_options *options) {
   return weir_serve_run(options->arguments[0]);
 }
 
+static void print_lines(const weir_config_faults *faults) {
+  for (size_t i = 0; i < faults->kept; i++)
+    fprintf(stderr, "%s\n", faults->lines[i].text.text);
+  if (faults->count > faults->kept) fprintf(stderr, "and %zu more\n", faults->count - faults->kept);
+}
+
 /* `registry`: NULL where there are faults. */
 static void print_text(const char *file, const weir_registry *registry,
                        const weir_config_faults *faults) {
-  if (registry == NULL) {
-    for (size_t i = 0; i < faults->kept; i++)
-      fprintf(stderr, "%s\n", faults->lines[i].text.text);
-    if (faults->count > faults->kept)
-      fprintf(stderr, "and %zu more\n", faults->count - faults->kept);
-    return;
-  }
+  print_lines(registry == NULL ? faults : faults->warnings);
+  if (registry == NULL) return;
   const weir_config *config = registry->config;
   printf("%s: good: listeners %zu, stores %zu, limiters %zu with %zu different rules", file,
          config->listener_count, config->store_count, registry->named_count,
@@ -35,22 +36,29 @@ static void print_text(const char *file, const weir_registry *registry,
   printf("\n");
 }
 
-/* False: not enough memory. */
-static bool print_json(const char *file, const weir_registry *registry,
-                       const weir_config_faults *faults) {
-  enum { DIGITS = 8 };
-  json_t *first = json_array();
-  for (size_t i = 0; first != NULL && i < faults->kept; i++) {
+/* NULL: not enough memory. */
+static json_t *write_lines(const weir_config_faults *faults) {
+  json_t *lines = json_array();
+  for (size_t i = 0; lines != NULL && i < faults->kept; i++) {
     const weir_config_fault_line *line = &faults->lines[i];
     json_t *entry = json_pack("{ss%sIsIss}", "file", line->text.text, line->file_length, "line",
                               (json_int_t)line->line, "column", (json_int_t)line->column, "text",
                               line->text.text);
-    if (entry != NULL && json_array_append_new(first, entry) == 0) continue;
-    json_decref(first);
-    first = NULL;
+    if (entry != NULL && json_array_append_new(lines, entry) == 0) continue;
+    json_decref(lines);
+    lines = NULL;
   }
-  json_t *object = json_pack("{sbsIso}", "good", registry != NULL, "faults",
-                             (json_int_t)faults->count, "first", first);
+  return lines;
+}
+
+/* False: not enough memory. */
+static bool print_json(const char *file, const weir_registry *registry,
+                       const weir_config_faults *faults) {
+  enum { DIGITS = 8 };
+  json_t *object =
+      json_pack("{sbsIsosIso}", "good", registry != NULL, "faults", (json_int_t)faults->count,
+                "first", write_lines(faults), "warnings", (json_int_t)faults->warnings->count,
+                "first_warnings", write_lines(faults->warnings));
   bool whole = object != NULL && weir_cli_json_set_bytes(object, "file", file, strlen(file));
   if (whole && registry != NULL) {
     const weir_config *config = registry->config;
@@ -69,8 +77,9 @@ static bool print_json(const char *file, const weir_registry *registry,
 
 int weir_cli_check(const weir_cli_options *options) {
   const char *file = options->arguments[0];
-  weir_config_faults *faults = calloc(1, sizeof *faults);
+  weir_config_faults *faults = calloc(2, sizeof *faults);
   if (faults == NULL) return weir_cli_fail_memory();
+  faults[0].warnings = &faults[1];
   weir_registry *registry = weir_registry_load(file, NULL, weir_certificates_look, NULL, faults);
   int exit_status = registry != NULL ? 0 : WEIR_EXIT_USAGE;
   if (!options->json)

@@ -1,0 +1,134 @@
+/* Counts that begin anew: told as warnings, as a key may then have the old limit and the new one within
+ * one period. They do so where a rule is laid out in other counters than the one it follows: at a reload,
+ * and where a key moves from one tier of a limiter to another. */
+#include <stdio.h>
+#include <string.h>
+
+#include "registry/registry.h"
+
+static weir_rule_info rule_at(const weir_limiter *limiter, size_t index) {
+  weir_rule_info rule = WEIR_RULE_INFO_INIT;
+  weir_limiter_read_rule(limiter, index, &rule);
+  return rule;
+}
+
+static bool has_counts(const weir_limiter *limiter, const char *tag) {
+  for (size_t i = 0; i < weir_limiter_rules(limiter); i++)
+    if (strcmp(rule_at(limiter, i).tag, tag) == 0) return true;
+  return false;
+}
+
+/* The same limit, whatever its number and layout. */
+static bool are_kin(const weir_rule_info *one, const weir_rule_info *other) {
+  return one->period_us == other->period_us && strcmp(one->algorithm, other->algorithm) == 0 &&
+         strcmp(one->name, other->name) == 0;
+}
+
+/* The rule of `before` that `fresh` takes the place of: one whose counts `after` does not go on with, its
+ * kin if there is one; else, unless `kin_only`, any. False: it takes no other's place. */
+static bool find_replaced(const weir_limiter *before, const weir_limiter *after,
+                          const weir_rule_info *fresh, bool kin_only, weir_rule_info *replaced) {
+  bool found = false;
+  for (size_t i = 0; i < weir_limiter_rules(before); i++) {
+    weir_rule_info old = rule_at(before, i);
+    if (has_counts(after, old.tag)) continue;
+    if (are_kin(&old, fresh)) {
+      *replaced = old;
+      return true;
+    }
+    if (found || kin_only) continue;
+    *replaced = old;
+    found = true;
+  }
+  return found;
+}
+
+/* --- at a reload -------------------------------------------------------------------------------- */
+
+static void compare(const weir_limiter *before, const weir_limiter *after, weir_config_place place,
+                    const char *path, weir_config_faults *faults) {
+  if (before == NULL || after == NULL || before == after) return;
+  for (size_t i = 0; i < weir_limiter_rules(after); i++) {
+    weir_rule_info fresh = rule_at(after, i), old;
+    if (has_counts(before, fresh.tag) || !find_replaced(before, after, &fresh, false, &old))
+      continue;
+    weir_config_warn(faults, place, path,
+                     "%s begins to count anew, as it is laid out apart from %s: a key may have "
+                     "both limits in full, once",
+                     fresh.text, old.text);
+  }
+}
+
+static void compare_named(const weir_named *old, const weir_named *fresh,
+                          weir_config_faults *faults) {
+  char path[2 * WEIR_CONFIG_NAME_MOST + 32];
+  const weir_config_limiter *config = fresh->config;
+  snprintf(path, sizeof path, "limiters.%s.rule", config->name);
+  compare(old->own, fresh->own, config->rule_place, path, faults);
+  for (size_t i = 0; i < config->tier_count; i++) {
+    const weir_config_tier *tier = &config->tiers[i];
+    snprintf(path, sizeof path, "limiters.%s.tiers.%s", config->name, tier->name);
+    for (size_t j = 0; j < old->config->tier_count; j++)
+      if (strcmp(old->config->tiers[j].name, tier->name) == 0)
+        compare(old->tiers[j], fresh->tiers[i], tier->place, path, faults);
+  }
+}
+
+static void compare_domains(const weir_domain *old, const weir_domain *fresh,
+                            weir_config_faults *faults) {
+  char path[WEIR_CONFIG_DOMAIN_MOST + 32];
+  snprintf(path, sizeof path, "domain %s", fresh->config->name);
+  for (uint32_t i = 0; i < fresh->node_count; i++) {
+    const weir_descriptor *node = &fresh->nodes[i];
+    const weir_descriptor *before =
+        node->limiter != NULL ? weir_domain_counterpart(fresh, i, old) : NULL;
+    if (before != NULL)
+      compare(before->limiter, node->limiter, node->config->rate->place, path, faults);
+  }
+}
+
+void weir_registry_warn_of_changes(const weir_registry *old, const weir_registry *fresh,
+                                   weir_config_faults *faults) {
+  for (size_t i = 0; i < fresh->named_count; i++) {
+    const weir_named *named = &fresh->named[i];
+    const weir_named *before = weir_registry_find(old, named->prefix, named->prefix_length - 1);
+    if (before != NULL) compare_named(before, named, faults);
+  }
+  for (size_t i = 0; i < fresh->descriptors->count; i++) {
+    const weir_domain *domain = &fresh->descriptors->domains[i];
+    const char *name = domain->config->name;
+    const weir_domain *before = weir_descriptors_find(old->descriptors, name, strlen(name));
+    if (before != NULL) compare_domains(before, domain, faults);
+  }
+}
+
+/* --- of tiers ----------------------------------------------------------------------------------- */
+
+/* Whether some rule of `tier` is kin to one of `other`, and counts apart from it. */
+static bool are_apart(const weir_limiter *tier, const weir_limiter *other, weir_rule_info *one,
+                      weir_rule_info *kin) {
+  for (size_t i = 0; i < weir_limiter_rules(tier); i++) {
+    *one = rule_at(tier, i);
+    if (!has_counts(other, one->tag) && find_replaced(other, tier, one, true, kin)) return true;
+  }
+  return false;
+}
+
+void weir_named_warn_of_tiers(const weir_named *named, weir_config_faults *faults) {
+  char path[2 * WEIR_CONFIG_NAME_MOST + 32];
+  const weir_config_limiter *config = named->config;
+  for (size_t i = 0; i < config->tier_count; i++) {
+    const weir_limiter *tier = named->tiers[i];
+    weir_rule_info one, kin;
+    snprintf(path, sizeof path, "limiters.%s.tiers.%s", config->name, config->tiers[i].name);
+    for (size_t j = 0; tier != NULL && j <= i; j++) {
+      const weir_limiter *other = j == 0 ? named->own : named->tiers[j - 1];
+      if (other == NULL || other == tier || !are_apart(tier, other, &one, &kin)) continue;
+      weir_config_warn(faults, config->tiers[i].place, path,
+                       "%s does not share its counts with %s, as they are laid out apart: a key "
+                       "that moves from one to the other may have both limits in full",
+                       one.text, kin.text);
+      break;
+    }
+  }
+}
