@@ -80,9 +80,14 @@ WEIR_EXPORT weir_status weir_limiter_create(weir_store *store, const char *rules
  *   store with compare-and-swap, at round trips of 200 us: they would meet too often, and some
  *   requests would run out of their deadline. docs/leases.md has the law;
  * - for each rule that shares its counts with a rule of another limiter on the same weir_store
- *   whose text means something else: "fixed-window:5/1m" and "fixed-window:50/1m". Two limits on
- * the same keys need a name= each; a limit that is being changed does not. The limiter that was
- * there first has no warning of it. */
+ *   whose text means something else, where they have no name=: "fixed-window:5/1m" and
+ *   "fixed-window:50/1m". Two limits on the same keys need a name= each; a limit that is being changed
+ *   does not, nor do rules that are one limit by their name=;
+ * - for each rule that does not share its counts with such a rule, though algorithm, period and name=
+ *   are the same: "sliding-window:100/1m" and "sliding-window:5000/1m". They are laid out apart, so
+ *   a key may have both limits in full: docs/changing-rules.md says where that is so.
+ *
+ * The limiter that was there first has no warning of it. */
 WEIR_EXPORT const char *weir_limiter_warning_at(const weir_limiter *limiter, size_t index);
 WEIR_EXPORT const char *weir_limiter_warning(const weir_limiter *limiter);
 

@@ -3,17 +3,23 @@
  *
  *     test_registry_changes page
  *
- * writes. Each is made both ways, on every kind of store, with and without a name=. */
+ * writes. Each is made both ways, on every kind of store, with and without a name=. Then others by chance;
+ *
+ *     test_registry_changes hunt PAIRS [SEED]
+ *
+ * makes so many of those. */
 #include "registry/built.h"
 
 #include <inttypes.h>
 
+#include "fixture/chance.h"
 #include "limiter/stores.h"
 #include "limiter/world.h"
 
 #define PAGE "../../docs/changing-rules.md"
 
 enum { TEXT_BYTES = 160, ROW_BYTES = 512, CONFIG_BYTES = 512, PROCESSES = 64 };
+enum { TOKEN_STEPS = 1023 }; /* of a bucket's unit of time: a token has more */
 
 typedef enum outcome {
   GO_ON, /* both rules have the same counts */
@@ -69,27 +75,45 @@ static const change changes[] = {
     {"token-bucket:978/1s", "token-bucket:1000977/1s", GO_ON, 0},
     {"token-bucket:1000977/1s", "token-bucket:1000978/1s", APART, 0},
     {"token-bucket:100/1h,burst=50", "token-bucket:100/1h,burst=80", GO_ON, 0},
+    {"token-bucket:100/1s,burst=10", "token-bucket:900/1s,burst=10", GO_ON, 0},
     {"token-bucket:100/1h", "token-bucket:100/1h,hold=1s,lease=1s", GO_ON, 0},
     {"token-bucket:100/1h", "token-bucket:100/1h,debt=50", GO_ON, 0},
     {"leaky-bucket:100/1h,queue=9", "leaky-bucket:100/1h,queue=19", GO_ON, 0},
-    {"leaky-bucket:100/1s,queue=9", "leaky-bucket:900/1s,queue=9,hold=1s", GO_ON, 0},
+    {"leaky-bucket:100/1h,queue=9", "leaky-bucket:100/1h,queue=9,hold=1s", GO_ON, 0},
+    {"leaky-bucket:100/1s,queue=9", "leaky-bucket:900/1s,queue=9", GO_ON, 0},
     {"leaky-bucket:100/1s,queue=9", "leaky-bucket:1000/1s,queue=9", APART, 0},
-    {"in-flight:20/30s", "in-flight:40/30s", GO_ON, 0},
-    {"in-flight:20/30s", "in-flight:40/30s,hold=1s,lease=1s", GO_ON, 0},
-    {"in-flight:20/30s", "in-flight:40/1m", OTHER, 0},
+    {"in-flight:20/10m", "in-flight:40/10m", GO_ON, 0},
+    {"in-flight:20/10m", "in-flight:40/10m,hold=1s,lease=1s", GO_ON, 0},
+    {"in-flight:20/10m", "in-flight:40/20m", OTHER, 0},
 };
 enum { CHANGES = sizeof changes / sizeof changes[0] };
 
 /* --- what a key has ----------------------------------------------------------------------------- */
 
-static int64_t limit_of(const weir_limiter *limiter) {
-  int64_t least = INT64_MAX;
+/* The rule of a limiter that admits least. */
+static weir_rule_info least_rule(const weir_limiter *limiter) {
+  weir_rule_info least = WEIR_RULE_INFO_INIT;
   for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
     weir_rule_info rule = WEIR_RULE_INFO_INIT;
     assert_int_equal(weir_limiter_read_rule(limiter, i, &rule), WEIR_OK);
-    if (rule.capacity < least) least = rule.capacity;
+    if (i == 0 || rule.capacity < least.capacity) least = rule;
   }
   return least;
+}
+
+/* What both may admit at once over one count: the larger limit. Buckets share a time, so theirs is a bucket
+ * of the faster rate that is full after as long a time as the slower one. */
+static int64_t bound_of(const weir_rule_info rules[2]) {
+  const weir_rule_info *larger = &rules[rules[1].capacity > rules[0].capacity];
+  const weir_rule_info *faster = &rules[rules[1].limit > rules[0].limit];
+  const weir_rule_info *slower = &rules[faster == rules];
+  int64_t bound = larger->capacity;
+  if (strstr(larger->algorithm, "bucket") == NULL || slower->period_us != faster->period_us)
+    return bound;
+  int64_t slow = slower->capacity * faster->limit / slower->limit;
+  int64_t both = slower->capacity + faster->capacity;
+  if (slow > bound) bound = slow < both ? slow : both;
+  return bound;
 }
 
 /* Reserves until one is denied; all stay held. */
@@ -112,8 +136,8 @@ static int64_t take_all(weir_limiter *limiter, const char *rules) {
   for (;;) {
     weir_decision decision = {0};
     weir_message message = {""};
-    if (weir_limiter_take_up_to(limiter, "k", 1, is_log ? 1 : limit_of(limiter), &decision,
-                                &message) != WEIR_OK)
+    if (weir_limiter_take_up_to(limiter, "k", 1, is_log ? 1 : least_rule(limiter).capacity,
+                                &decision, &message) != WEIR_OK)
       fail_msg("%s: %s", rules, message.text);
     if (!decision.allowed) return admitted;
     admitted += decision.cost;
@@ -121,8 +145,10 @@ static int64_t take_all(weir_limiter *limiter, const char *rules) {
 }
 
 typedef struct found {
-  int64_t admitted; /* under both, one after the other */
-  int64_t limits[2];
+  int64_t admitted;               /* under both, one after the other */
+  int64_t limits[2];              /* of both, in the order of use */
+  int64_t bound;                  /* of both over one count, ... */
+  int64_t rounded;                /* ... and what the steps of two buckets' times may add */
   bool tells_shared, tells_apart; /* the second limiter, of the first */
 } found;
 
@@ -142,8 +168,12 @@ static found run(int store, const char *from, const char *to, uint32_t processes
   options.processes = to_processes;
   weir_limiter *second = world_limiter(&w, to, &options);
   result.admitted += is_held ? hold_all(second, held, &count) : take_all(second, to);
-  result.limits[0] = limit_of(w.limiter);
-  result.limits[1] = limit_of(second);
+  const weir_rule_info rules[2] = {least_rule(w.limiter), least_rule(second)};
+  result.limits[0] = rules[0].capacity;
+  result.limits[1] = rules[1].capacity;
+  result.bound = bound_of(rules);
+  if (strstr(from, "bucket") != NULL && rules[0].limit != rules[1].limit)
+    result.rounded = result.bound / TOKEN_STEPS + 1;
   const char *warning;
   for (size_t i = 0; (warning = weir_limiter_warning_at(second, i)) != NULL; i++) {
     result.tells_shared |= strstr(warning, ", shares its counts with ") != NULL;
@@ -200,8 +230,7 @@ static bool reload_warns(const char *from, const char *to, uint32_t processes,
 
 static void check_one_way(const change *one, int store, const found *this) {
   const char *where = stores[store].name;
-  int64_t larger = this->limits[0] > this->limits[1] ? this->limits[0] : this->limits[1];
-  bool within = this->admitted <= larger;
+  bool within = this->admitted <= this->bound + this->rounded;
   bool anew = this->admitted == this->limits[0] + this->limits[1];
   if (!(one->outcome == GO_ON ? within : anew))
     fail_msg("%s, %s and %s: %" PRId64 " admitted", where, one->from, one->to, this->admitted);
@@ -217,8 +246,9 @@ static found check_change(const change *one, int store, int way) {
   char named[2][TEXT_BYTES];
   found plain = run(store, texts[way], texts[!way], processes[way], processes[!way]);
   check_one_way(one, store, &plain);
-  bool is_other_text = strcmp(one->from, one->to) != 0;
-  assert_int_equal(plain.tells_shared, one->outcome == GO_ON && is_other_text);
+  size_t length = strlen(one->from);
+  bool stays = strncmp(one->from, one->to, length) == 0 && one->to[length] != ','; /* as a rule */
+  assert_int_equal(plain.tells_shared, one->outcome == GO_ON && !stays);
 
   bool warns = reload_warns(texts[way], texts[!way], processes[way], processes[!way]);
   if (warns != (one->outcome != GO_ON))
@@ -233,7 +263,7 @@ static found check_change(const change *one, int store, int way) {
   return plain;
 }
 
-/* "| from | to | counts | there | back | larger limit | who warns |" */
+/* "| from | to | counts | there | back | at most | who warns |" */
 static void write_row(const change *one, char row[ROW_BYTES]) {
   static const char *const counts[] = {
       [GO_ON] = "go on", [APART] = "anew", [OTHER] = "anew, another limit"};
@@ -243,12 +273,12 @@ static void write_row(const change *one, char row[ROW_BYTES]) {
   found ways[2];
   for (int way = 0; way < 2; way++)
     ways[way] = check_change(one, 0, way);
-  const int64_t *limits = ways[0].limits;
+  int64_t larger = ways[0].limits[ways[0].limits[1] > ways[0].limits[0]];
   if (one->processes != 0)
     snprintf(processes, sizeof processes, ", `processes` %u", one->processes);
   snprintf(row, ROW_BYTES, "| `%s` | `%s`%s | %s | %" PRId64 ", %" PRId64 " | %" PRId64 " | %s |\n",
            one->from, one->to, processes, counts[one->outcome], ways[0].admitted, ways[1].admitted,
-           limits[0] > limits[1] ? limits[0] : limits[1], warns[one->outcome]);
+           one->outcome == GO_ON ? ways[0].bound : larger, warns[one->outcome]);
 }
 
 static void test_every_change_does_what_its_row_says(void **state) {
@@ -281,18 +311,93 @@ static void test_the_page_has_these_rows(void **state) {
   if (*at == '|') fail_msg("docs/changing-rules.md has a row that nothing tests: %.80s", at);
 }
 
+/* --- by chance ---------------------------------------------------------------------------------- */
+
+static const char *pick(uint32_t *seed, const char *one, const char *other) {
+  uint32_t of = chance(seed, 4);
+  return of == 0 ? one : of == 1 ? other : "";
+}
+
+/* A rule of some kind in one hour; not all of them are good. */
+static void write_rule(uint32_t *seed, uint32_t kind, char rule[TEXT_BYTES]) {
+  static const char *const kinds[] = {"fixed-window", "sliding-window", "quota",
+                                      "token-bucket", "leaky-bucket",   "sliding-log"};
+  bool is_window = kind < 3, is_log = kind == 5;
+  int64_t limit = 1 + chance(seed, is_log ? 12 : 400);
+  for (uint32_t i = is_log ? 0 : chance(seed, 3); i > 0; i--)
+    limit *= 1 + chance(seed, 3000);
+  const char *cells = kind == 1 ? pick(seed, ",cells=1", ",cells=2") : "";
+  const char *strict = kind == 1 ? pick(seed, ",strict", "") : "";
+  const char *all = is_window ? pick(seed, ",count=all", "") : "";
+  const char *size = kind == 3 ? pick(seed, ",burst=7", ",burst=300") : "";
+  if (kind == 4) size = pick(seed, ",queue=7", ",queue=300");
+  const char *debt = is_window || kind == 3 ? pick(seed, ",debt=3", ",debt=90") : "";
+  snprintf(rule, TEXT_BYTES, "%s:%" PRId64 "/1h%s%s%s%s%s%s", kinds[kind], limit, cells, strict,
+           all, size, debt, pick(seed, ",hold=1s", is_log || kind == 4 ? "" : ",lease=1s"));
+}
+
+/* Makes it the shortest text that means the same. False: it is none. */
+static bool read_back(char rule[TEXT_BYTES], char tag[TEXT_BYTES]) {
+  weir_store *store;
+  weir_limiter *limiter;
+  weir_rule_info info = WEIR_RULE_INFO_INIT;
+  assert_int_equal(weir_store_open("memory:", &store, NULL), WEIR_OK);
+  bool is_good = weir_limiter_create(store, rule, NULL, &limiter, NULL) == WEIR_OK;
+  if (is_good) {
+    assert_int_equal(weir_limiter_read_rule(limiter, 0, &info), WEIR_OK);
+    snprintf(rule, TEXT_BYTES, "%s", info.text);
+    snprintf(tag, TEXT_BYTES, "%s", info.tag);
+  }
+  weir_limiter_destroy(limiter);
+  weir_store_close(store);
+  return is_good;
+}
+
+static void try_by_chance(uint32_t seed, int64_t pairs) {
+  enum { KINDS = 6 };
+  while (pairs > 0) {
+    char rules[2][TEXT_BYTES], tags[2][TEXT_BYTES];
+    uint32_t kind = chance(&seed, KINDS);
+    for (int i = 0; i < 2; i++)
+      write_rule(&seed, kind, rules[i]);
+    if (!read_back(rules[0], tags[0]) || !read_back(rules[1], tags[1])) continue;
+    const change one = {rules[0], rules[1], strcmp(tags[0], tags[1]) == 0 ? GO_ON : APART, 0};
+    int64_t first = check_change(&one, 0, 0).admitted;
+    for (int store = 1; store < STORES; store++)
+      assert_int_equal(check_change(&one, store, 0).admitted, first);
+    pairs--;
+  }
+}
+
+static uint32_t hunt_seed = 1;
+static int64_t hunt_pairs = 60;
+
+static void test_changes_by_chance(void **state) {
+  (void)state;
+  try_by_chance(hunt_seed, hunt_pairs);
+}
+
+static int print_page(void) {
+  for (size_t i = 0; i < CHANGES; i++) {
+    char row[ROW_BYTES];
+    write_row(&changes[i], row);
+    fputs(row, stdout);
+  }
+  return 0;
+}
+
 int main(int count, char **arguments) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_change_does_what_its_row_says),
       cmocka_unit_test(test_the_page_has_these_rows),
+      cmocka_unit_test(test_changes_by_chance),
   };
-  char row[ROW_BYTES];
-  bool writes = count == 2 && strcmp(arguments[1], "page") == 0;
-  for (size_t i = 0; writes && i < CHANGES; i++) {
-    write_row(&changes[i], row);
-    fputs(row, stdout);
-  }
-  if (writes) return 0;
+  const struct CMUnitTest by_chance[] = {cmocka_unit_test(test_changes_by_chance)};
+  if (count == 2 && strcmp(arguments[1], "page") == 0) return print_page();
   stores_start();
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  if (count < 3 || strcmp(arguments[1], "hunt") != 0)
+    return cmocka_run_group_tests(tests, NULL, NULL);
+  hunt_pairs = strtoll(arguments[2], NULL, 10);
+  if (count > 3) hunt_seed = (uint32_t)strtoul(arguments[3], NULL, 10);
+  return cmocka_run_group_tests(by_chance, NULL, NULL);
 }
