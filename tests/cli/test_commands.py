@@ -71,6 +71,7 @@ class Program(ProgramTest):
             self.assert_ends(good, 0)
             told = json.loads(good.stdout)
             self.assertEqual((told["good"], told["file"], told["limiters"], told["faults"]), (True, file.name, 1, 0))
+            self.assertEqual((told["warnings"], told["first_warnings"]), (0, []))
             file.write("c: 1\n")
             file.flush()
             bad = run("check", "--json", file.name)
@@ -78,6 +79,22 @@ class Program(ProgramTest):
             told = json.loads(bad.stdout)
             [fault] = told["first"]
             self.assertEqual((told["good"], told["faults"], fault["line"], fault["file"]), (False, 1, 4, file.name))
+
+    def test_check_warns_of_what_may_not_be_meant(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write('listen: {resp: {}}\nstores: {a: {url: "memory:"}}\nlimiters:\n'
+                       '  b: {rule: "sliding-window:100/1m", tiers: {gold: "sliding-window:5000/1m"}}\n')
+            file.flush()
+            said = r"%s:4:\d+: warning: limiters\.b\.tiers\.gold: sliding-window:5000/1m does not share" % file.name
+            result = run("check", file.name)
+            self.assertEqual(result.returncode, 0)
+            self.assertRegex(result.stderr.decode(), said)
+            self.assertRegex(result.stdout, rb": good: listeners 1")
+            told = json.loads(run("check", "--json", file.name).stdout)
+            self.assertEqual((told["good"], told["faults"], told["warnings"]), (True, 0, 1))
+            [warning] = told["first_warnings"]
+            self.assertRegex(warning["text"], said)
+            self.assertEqual(warning["line"], 4)
 
 
 class Options(ProgramTest):

@@ -263,12 +263,12 @@ static found check_change(const change *one, int store, int way) {
   return plain;
 }
 
-/* "| from | to | counts | there | back | at most | who warns |" */
+/* "| from | to | counts | there | back | at most | warned by |" */
 static void write_row(const change *one, char row[ROW_BYTES]) {
   static const char *const counts[] = {
       [GO_ON] = "go on", [APART] = "anew", [OTHER] = "anew, another limit"};
   static const char *const warns[] = {
-      [GO_ON] = "nobody", [APART] = "limiter, reload", [OTHER] = "reload"};
+      [GO_ON] = "none", [APART] = "limiter, reload", [OTHER] = "reload"};
   char processes[64] = "";
   found ways[2];
   for (int way = 0; way < 2; way++)

@@ -166,6 +166,42 @@ static void test_limiters_are_shared_and_carried_over(void **state) {
   weir_registry_release(newer);
 }
 
+/* A node is held against the one with the same matches, wherever it stands in the file. */
+static void test_a_limit_that_counts_anew_is_told(void **state) {
+  static const char before[] =
+      "domain: d\ndescriptors:\n"
+      "  - {key: k, descriptors: [{key: in, rate_limit: {unit: hour, requests_per_unit: 100}}]}\n"
+      "  - {key: in, rate_limit: {unit: hour, requests_per_unit: 5000}}\n"
+      "  - {key: go, rate_limit: {unit: hour, requests_per_unit: 100}}\n";
+  static const char after[] =
+      "domain: d\ndescriptors:\n"
+      "  - {key: go, rate_limit: {unit: hour, requests_per_unit: 200}}\n"
+      "  - {key: new, descriptors: [{key: in, rate_limit: {unit: hour, requests_per_unit: 900}}]}\n"
+      "  - {key: in, rate_limit: {unit: hour, requests_per_unit: 5001}}\n"
+      "  - {key: k, descriptors: [{key: in, rate_limit: {unit: hour, requests_per_unit: 900}}]}\n";
+  static weir_config_faults faults, warnings;
+  char config[512];
+  (void)state;
+  snprintf(config, sizeof config,
+           LISTEN STORE "envoy: {files: %s, domains: {d: {algorithm: sliding-window}}}\n", name);
+  faults.warnings = &warnings;
+  write_file(before);
+  weir_registry *old = build(config, NULL);
+  write_file(after);
+  weir_config *read = weir_config_read_text("f.yaml", config, strlen(config), &faults);
+  weir_registry *newer = weir_registry_create(read, old, &faults);
+  assert_non_null(newer);
+  assert_int_equal(warnings.count, 1);
+  const char *said = warnings.lines[0].text.text;
+  if (strstr(said, ":6:") == NULL ||
+      strstr(said,
+             ": warning: domain d: sliding-window:900/1h begins to count anew, as it is laid "
+             "out apart from sliding-window:100/1h: ") == NULL)
+    fail_msg("%s", said);
+  weir_registry_release(old);
+  weir_registry_release(newer);
+}
+
 static void test_algorithms(void **state) {
   static const struct {
     const char *settings, *rule;
@@ -205,6 +241,7 @@ int main(void) {
       cmocka_unit_test(test_a_key_without_room_is_measured),
       cmocka_unit_test(test_many),
       cmocka_unit_test(test_limiters_are_shared_and_carried_over),
+      cmocka_unit_test(test_a_limit_that_counts_anew_is_told),
       cmocka_unit_test(test_algorithms),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

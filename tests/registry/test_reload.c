@@ -97,6 +97,109 @@ static void test_throttle_is_carried_over_unless_it_changed(void **state) {
   weir_registry_release(third);
 }
 
+/* --- counts that begin anew --------------------------------------------------------------------- */
+
+static weir_config_faults warnings;
+
+static weir_registry *build_warned(const char *text, const weir_registry *old) {
+  warnings = (weir_config_faults){0};
+  faults = (weir_config_faults){.warnings = &warnings};
+  weir_config *config = weir_config_read_text("f.yaml", text, strlen(text), &faults);
+  weir_registry *registry = weir_registry_create(config, old, &faults);
+  if (registry == NULL) fail_msg("%s", faults.lines[0].text.text);
+  return registry;
+}
+
+/* One warning, or none where `said` is NULL. */
+static void assert_warned(const char *said) {
+  const char *found = warnings.lines[0].text.text;
+  if (warnings.count != (said != NULL) || (said != NULL && strcmp(found, said) != 0))
+    fail_msg("%zu warnings: %s", warnings.count, found);
+}
+
+/* The numbers that a client sees say the same as the warning does. */
+static void test_a_rule_that_counts_anew_is_told(void **state) {
+  static const char limit[] = LISTEN STORE "limiters: {a: {rule: \"sliding-window:%d/1h%s\"}}\n";
+  static const struct {
+    int limit;
+    const char *beside; /* another rule of the stack */
+    int left;           /* after 3 under 100 */
+    const char *said;
+  } cases[] = {
+      {200, "", 197, NULL},
+      {200, ";quota:1000/1d", 197, NULL},
+      {5000, "", 5000,
+       "f.yaml:3:22: warning: limiters.a.rule: sliding-window:5000/1h begins to count anew, as it "
+       "is "
+       "laid out apart from sliding-window:100/1h: a key may have both limits in full, once"},
+      {5000, ";quota:9000/1d", 5000,
+       "f.yaml:3:22: warning: limiters.a.rule: sliding-window:5000/1h begins to count anew, as it "
+       "is "
+       "laid out apart from sliding-window:100/1h: a key may have both limits in full, once"},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[256];
+    snprintf(text, sizeof text, limit, 100, "");
+    weir_registry *old = build_warned(text, NULL);
+    assert_warned(NULL);
+    weir_target target = target_of(old, "a", "k");
+    for (int taken = 0; taken < 3; taken++)
+      assert_true(take(&target, "a:k", NULL));
+    snprintf(text, sizeof text, limit, cases[i].limit, cases[i].beside);
+    weir_registry *newer = build_warned(text, old);
+    assert_warned(cases[i].said);
+    weir_decision decision;
+    target = target_of(newer, "a", "k");
+    assert_int_equal(weir_limiter_peek(target.limiter, "a:k", 3, 1, &decision, NULL), WEIR_OK);
+    assert_int_equal(decision.remaining, cases[i].left);
+    weir_registry_release(old);
+    weir_registry_release(newer);
+  }
+}
+
+static void test_each_rule_is_held_against_the_one_it_follows(void **state) {
+  static const char before[] = LISTEN STORE
+      "limiters:\n  a: {rule: \"quota:9/1d;sliding-window:100/1h\", tiers: {t: "
+      "\"token-bucket:9/1s\"}}\n"
+      "  gone: {rule: \"sliding-window:100/1h\"}\n";
+  static const char after[] = LISTEN STORE
+      "limiters:\n  a: {rule: \"quota:8/2d;sliding-window:500/1h\", tiers: {t: "
+      "\"token-bucket:9999/1s\","
+      " more: \"in-flight:9/10m\"}}\n"
+      "  fresh: {rule: \"sliding-window:500/1h\"}\n";
+  (void)state;
+  weir_registry *old = build_warned(before, NULL);
+  weir_registry *newer = build_warned(after, old);
+  assert_int_equal(warnings.count, 3);
+  assert_non_null(strstr(warnings.lines[0].text.text,
+                         "quota:8/2d begins to count anew, as it is "
+                         "laid out apart from quota:9/1d"));
+  assert_non_null(strstr(warnings.lines[1].text.text,
+                         "500/1h begins to count anew, as it is laid "
+                         "out apart from sliding-window:100/1h"));
+  assert_non_null(strstr(warnings.lines[2].text.text, "limiters.a.tiers.t: token-bucket:9999/1s"));
+  weir_registry_release(old);
+  weir_registry_release(newer);
+}
+
+static void test_tiers_that_are_laid_out_apart_are_told(void **state) {
+  (void)state;
+  weir_registry *registry = build_warned(
+      LISTEN STORE
+      "limiters:\n  a:\n    rule: \"sliding-window:100/1m\"\n    tiers:\n"
+      "      near: \"sliding-window:200/1m\"\n"
+      "      far: \"sliding-window:5000/1m\"\n"
+      "      hour: \"sliding-window:5000/1h\"\n      named: \"sliding-window:5000/1m,name=n\"\n"
+      "      free: unlimited\n",
+      NULL);
+  assert_warned(
+      "f.yaml:8:12: warning: limiters.a.tiers.far: sliding-window:5000/1m does not share its "
+      "counts with sliding-window:100/1m, as they are laid out apart: a key that moves from "
+      "one to the other may have both limits in full");
+  weir_registry_release(registry);
+}
+
 /* --- snapshots and threads
  * ------------------------------------------------------------------------ */
 
@@ -228,6 +331,9 @@ int main(void) {
       cmocka_unit_test(test_other_options_are_another_limiter_on_the_same_store),
       cmocka_unit_test(test_a_fault_keeps_the_old),
       cmocka_unit_test(test_throttle_is_carried_over_unless_it_changed),
+      cmocka_unit_test(test_a_rule_that_counts_anew_is_told),
+      cmocka_unit_test(test_each_rule_is_held_against_the_one_it_follows),
+      cmocka_unit_test(test_tiers_that_are_laid_out_apart_are_told),
       cmocka_unit_test(test_loops_follow_reloads),
       cmocka_unit_test(test_changes_are_seen_through_links),
   };

@@ -1,6 +1,7 @@
 """The server's end, its reload, and what it does when the store is away."""
 
 import json
+import re
 import signal
 import subprocess
 import threading
@@ -116,6 +117,25 @@ class Reload(unittest.TestCase):
             await_that(lambda: self.limit(client) == 9, "the limit after SIGHUP")
             self.assertEqual(server.metric('weir_serve_reloads_total{result="refused"}'), 1)
             client.close()
+
+    def test_a_limit_that_counts_anew_is_told(self):
+        """As a client sees it: who has used up 100 has 5000 more, and the log says so."""
+        for store in (Store("memcached"), Store("redis")):
+            self.addCleanup(store.end)
+            rules = "stores: {m: {url: \"%s?timeout=10s\"}}\nlimiters: {up: {rule: \"%s\"}, go: {rule: \"%s\"}}\n"
+            config = BASE[:BASE.index("stores:")] + rules
+            with Server(config % (store.url, "sliding-window:100/1d", "sliding-window:100/1d")) as server:
+                client = server.connect()
+                for limiter in ("up", "go"):
+                    self.assertEqual(client.ask("WEIR.TAKE", limiter, "k", "COST", "100")[:2], ["allowed", 1])
+                server.write(config % (store.url, "sliding-window:5000/1d", "sliding-window:200/1d"))
+                await_that(lambda: server.metric('weir_serve_reloads_total{result="used"}') == 1, "the reload")
+                self.assertEqual(client.ask("WEIR.TAKE", "up", "k", "COST", "5000")[:2], ["allowed", 1])
+                self.assertEqual(client.ask("WEIR.TAKE", "go", "k", "COST", "101")[:2], ["allowed", 0])
+                self.assertEqual(client.ask("WEIR.TAKE", "go", "k", "COST", "100")[:2], ["allowed", 1])
+                self.assertEqual(re.findall(r"warning: (\S+) (\S+) begins to count anew", server.log()),
+                                 [("limiters.up.rule:", "sliding-window:5000/1d")])
+                client.close()
 
     def test_reload_under_load_loses_nothing(self):
         with Server(BASE) as server:

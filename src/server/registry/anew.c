@@ -24,34 +24,35 @@ static bool are_kin(const weir_rule_info *one, const weir_rule_info *other) {
          strcmp(one->name, other->name) == 0;
 }
 
-/* The rule of `before` that `fresh` takes the place of: one whose counts `after` does not go on with, its
- * kin if there is one; else, unless `kin_only`, any. False: it takes no other's place. */
-static bool find_replaced(const weir_limiter *before, const weir_limiter *after,
-                          const weir_rule_info *fresh, bool kin_only, weir_rule_info *replaced) {
-  bool found = false;
-  for (size_t i = 0; i < weir_limiter_rules(before); i++) {
-    weir_rule_info old = rule_at(before, i);
-    if (has_counts(after, old.tag)) continue;
-    if (are_kin(&old, fresh)) {
-      *replaced = old;
-      return true;
-    }
-    if (found || kin_only) continue;
-    *replaced = old;
-    found = true;
+static bool find_kin(const weir_limiter *limiter, const weir_rule_info *rule, weir_rule_info *kin) {
+  for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
+    *kin = rule_at(limiter, i);
+    if (are_kin(kin, rule)) return true;
   }
-  return found;
+  return false;
 }
 
 /* --- at a reload -------------------------------------------------------------------------------- */
+
+/* The rule of `before` that `fresh` of `after` takes the place of: its kin; else one whose counts nothing
+ * goes on with, and which has no kin either. False: it has joined the others. */
+static bool find_replaced(const weir_limiter *before, const weir_limiter *after,
+                          const weir_rule_info *fresh, weir_rule_info *replaced) {
+  weir_rule_info kin;
+  if (find_kin(before, fresh, replaced)) return !has_counts(after, replaced->tag);
+  for (size_t i = 0; i < weir_limiter_rules(before); i++) {
+    *replaced = rule_at(before, i);
+    if (!has_counts(after, replaced->tag) && !find_kin(after, replaced, &kin)) return true;
+  }
+  return false;
+}
 
 static void compare(const weir_limiter *before, const weir_limiter *after, weir_config_place place,
                     const char *path, weir_config_faults *faults) {
   if (before == NULL || after == NULL || before == after) return;
   for (size_t i = 0; i < weir_limiter_rules(after); i++) {
     weir_rule_info fresh = rule_at(after, i), old;
-    if (has_counts(before, fresh.tag) || !find_replaced(before, after, &fresh, false, &old))
-      continue;
+    if (has_counts(before, fresh.tag) || !find_replaced(before, after, &fresh, &old)) continue;
     weir_config_warn(faults, place, path,
                      "%s begins to count anew, as it is laid out apart from %s: a key may have "
                      "both limits in full, once",
@@ -109,7 +110,7 @@ static bool are_apart(const weir_limiter *tier, const weir_limiter *other, weir_
                       weir_rule_info *kin) {
   for (size_t i = 0; i < weir_limiter_rules(tier); i++) {
     *one = rule_at(tier, i);
-    if (!has_counts(other, one->tag) && find_replaced(other, tier, one, true, kin)) return true;
+    if (!has_counts(other, one->tag) && find_kin(other, one, kin)) return true;
   }
   return false;
 }
