@@ -122,13 +122,17 @@ class Reload(unittest.TestCase):
         """As a client sees it: who has used up 100 has 5000 more, and the log says so."""
         for store in (Store("memcached"), Store("redis")):
             self.addCleanup(store.end)
-            rules = "stores: {m: {url: \"%s?timeout=10s\"}}\nlimiters: {up: {rule: \"%s\"}, go: {rule: \"%s\"}}\n"
-            config = BASE[:BASE.index("stores:")] + rules
-            with Server(config % (store.url, "sliding-window:100/1d", "sliding-window:100/1d")) as server:
+            config = BASE[:BASE.index("stores:")] + """stores: {m: {url: "%s?timeout=10s"}}
+limiters:
+  up: {rule: "sliding-window:100/1d"}
+  go: {rule: "sliding-window:100/1d"}
+""" % store.url
+            with Server(config) as server:
                 client = server.connect()
                 for limiter in ("up", "go"):
                     self.assertEqual(client.ask("WEIR.TAKE", limiter, "k", "COST", "100")[:2], ["allowed", 1])
-                server.write(config % (store.url, "sliding-window:5000/1d", "sliding-window:200/1d"))
+                server.write(server.config.replace("up: {rule: \"sliding-window:100/", "up: {rule: \"sliding-window:5000/")
+                             .replace("go: {rule: \"sliding-window:100/", "go: {rule: \"sliding-window:200/"))
                 await_that(lambda: server.metric('weir_serve_reloads_total{result="used"}') == 1, "the reload")
                 self.assertEqual(client.ask("WEIR.TAKE", "up", "k", "COST", "5000")[:2], ["allowed", 1])
                 self.assertEqual(client.ask("WEIR.TAKE", "go", "k", "COST", "101")[:2], ["allowed", 0])
