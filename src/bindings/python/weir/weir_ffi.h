@@ -271,6 +271,7 @@ typedef struct weir_rule_info {
   int64_t limit;
   int64_t period_us;
   int64_t capacity;
+  const char *tag;
 } weir_rule_info;
 
 weir_status weir_limiter_read_rule(const weir_limiter *limiter, size_t index, weir_rule_info *info);
