@@ -158,6 +158,16 @@ class Figures(unittest.TestCase):
             self.assertEqual(counts[-1], self.sample(name + "_count"))
             self.assertLess(0, counts[-1])
 
+    def test_the_page_of_monitoring_has_every_metric(self):
+        """Those of this server, and those that the sources name for others."""
+        names = set(re.findall(r"^# TYPE (\S+)", page(self.server, "/metrics")[1], re.MULTILINE))
+        for file in ("server/serve/metrics.c", "server/serve/served.h", "limits/monitor/monitor.c"):
+            found = re.findall(r'"(weir_[a-z_]+)', (ROOT / "src" / file).read_text("utf-8"))
+            names |= {re.sub("_(bucket|sum|count)$", "", name) for name in found}
+        told = (ROOT / "docs/monitoring.md").read_text("utf-8")
+        lacks = [name for name in names if not re.search(r"^\|[^|]*`%s[`{]" % name, told, re.MULTILINE)]
+        self.assertEqual((sorted(lacks), len(names) > 60), ([], True))
+
     def test_alerts_and_dashboard_name_what_there_is(self):
         alerts = ROOT / "docs/serve/alerts.yaml"
         said = subprocess.run([os.environ["WEIR_PROMTOOL"], "check", "rules", alerts],
