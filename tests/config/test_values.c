@@ -176,11 +176,46 @@ static void test_names_of_files_are_beside_the_configuration(void **state) {
   weir_config_destroy(config);
 }
 
+static void test_a_client_behind_a_proxy_is_told(void **state) {
+  static const char rest[] =
+      "stores: {m: {url: \"memory:\"}}\nlimiters: {a: {rule: quota:1/s%s}}\n";
+  static const struct {
+    const char *http, *limiter;
+    bool warns;
+  } cases[] = {
+      {"key: client, address: \"0.0.0.0:80\", insecure: true", "", true},
+      {"address: \"0.0.0.0:80\", insecure: true", ", key: client", true},
+      {"address: \"0.0.0.0:80\", insecure: true", "", false},
+      {"address: \"0.0.0.0:80\", insecure: true", ", key: \"query:k\"", false},
+      {"key: client, address: \"127.0.0.1:80\"", "", false},
+      {"key: client, address: \"unix:/run/s\"", "", false},
+      {"key: client, address: \"0.0.0.0:80\", insecure: true, trusted: [10.0.0.1]", "", false},
+      {"key: client, address: \"0.0.0.0:80\", insecure: true, trusted: []", "", false},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    static weir_config_faults found, warnings;
+    char text[512];
+    found = (weir_config_faults){.warnings = &warnings};
+    warnings = (weir_config_faults){0};
+    int head = snprintf(text, sizeof text, "listen: {http: {%s}}\n", cases[i].http);
+    snprintf(text + head, sizeof text - (size_t)head, rest, cases[i].limiter);
+    weir_config_destroy(weir_config_read_text("f.yaml", text, strlen(text), &found));
+    assert_int_equal(found.count, 0);
+    if (warnings.count != cases[i].warns) fail_msg("%s", text);
+    if (!cases[i].warns) continue;
+    const char *said = warnings.lines[0].text.text;
+    if (strstr(said, "f.yaml:1:16: warning: listen.http: key: client without trusted: ") != said)
+      fail_msg("%s", said);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_defaults),
       cmocka_unit_test(test_listeners),
       cmocka_unit_test(test_secrets_of_urls),
+      cmocka_unit_test(test_a_client_behind_a_proxy_is_told),
       cmocka_unit_test(test_names_of_files_are_beside_the_configuration),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

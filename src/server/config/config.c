@@ -151,6 +151,7 @@ static void read_root(weir_reader *reader, const weir_node *root) {
   if (config->limiter_count + config->envoy.domain_count == 0 && !config->throttle.enabled &&
       reader->faults->count == 0)
     weir_fault(reader, root, "no limiters, and throttle is not enabled: nothing is limited");
+  weir_warn_of_untrusted(reader);
 }
 
 /* --- the file -----------------------------------------------------------------------------------

@@ -270,6 +270,12 @@ const char *weir_config_listen_path(weir_config_protocol protocol) {
   return paths[protocol];
 }
 
+/* Which address systemd has bound is known when it hands the socket over: see serve/listen.h. */
+static bool is_open_to_others(const weir_config_listener *listener) {
+  return listener->socket_length > 0 &&
+         !weir_config_is_local((const struct sockaddr *)(const void *)&listener->socket);
+}
+
 static void check_listener(weir_reader *reader, const weir_node *node,
                            const weir_config_listener *listener) {
   const weir_config *config = reader->config;
@@ -279,11 +285,7 @@ static void check_listener(weir_reader *reader, const weir_node *node,
   if (listener->kind != WEIR_CONFIG_TCP && weir_node_find(node, "reuse_port") != NULL)
     weir_fault(reader, node, "reuse_port is of TCP addresses alone");
 
-  /* Which address systemd has bound is known when it hands the socket over: see serve/listen.h. */
-  bool is_open_to_others =
-      listener->socket_length > 0 &&
-      !weir_config_is_local((const struct sockaddr *)(const void *)&listener->socket);
-  if (is_open_to_others && !weir_config_is_guarded(listener))
+  if (is_open_to_others(listener) && !weir_config_is_guarded(listener))
     weir_fault(reader, node,
                "%s is open to other hosts: give it auth or tls, or say insecure: true",
                listener->address);
@@ -363,6 +365,26 @@ void weir_read_listen(weir_reader *reader, const weir_node *node, void *target) 
   weir_config *config = target;
   config->listeners = weir_arena_take(reader->arena, LISTENERS_MOST, sizeof *config->listeners);
   if (config->listeners != NULL) weir_read_fields(reader, node, sections, protocols);
+}
+
+/* The limiter's own key, or the listener's where that stands. */
+static bool has_client_key(const weir_config *config, const weir_config_listener *listener) {
+  bool has = listener->key.kind == WEIR_CONFIG_KEY_CLIENT;
+  for (size_t i = 0; i < config->limiter_count; i++)
+    has |= config->limiters[i].has_key && config->limiters[i].key.kind == WEIR_CONFIG_KEY_CLIENT;
+  return has;
+}
+
+void weir_warn_of_untrusted(weir_reader *reader) {
+  const weir_config *config = reader->config;
+  for (size_t i = 0; i < config->listener_count; i++) {
+    const weir_config_listener *listener = &config->listeners[i];
+    if (listener->protocol != WEIR_CONFIG_HTTP || listener->trusted != NULL) continue;
+    if (!is_open_to_others(listener) || !has_client_key(config, listener)) continue;
+    weir_config_warn(reader->faults, listener->place, weir_config_listen_path(WEIR_CONFIG_HTTP),
+                     "key: client without trusted: behind a proxy all clients are one, the proxy; "
+                     "name it in trusted, or say trusted: [] where clients come themselves");
+  }
 }
 
 void weir_read_key(weir_reader *reader, const weir_node *node, void *target) {

@@ -202,6 +202,10 @@ weir_read_node weir_read_store;
 /* "header:NAME", "query:NAME" or "client"; target: weir_config_key. */
 weir_read_node weir_read_key;
 
+/* Warns where a key is the client's address, other hosts reach the listener, and it trusts no proxy. Once
+ * all is read. */
+void weir_warn_of_untrusted(weir_reader *reader);
+
 /* The store of what names none: the only one there is; NULL after a fault about `whole`. */
 const weir_config_store *weir_only_store(weir_reader *reader, const weir_node *whole);
 
