@@ -195,8 +195,8 @@ static void test_a_limit_that_counts_anew_is_told(void **state) {
   const char *said = warnings.lines[0].text.text;
   if (strstr(said, ":6:") == NULL ||
       strstr(said,
-             ": warning: domain d: sliding-window:900/1h begins to count anew, as it is laid "
-             "out apart from sliding-window:100/1h: ") == NULL)
+             ": warning: domain d: sliding-window:900/1h begins to count anew, as its counts are "
+             "not those of sliding-window:100/1h: ") == NULL)
     fail_msg("%s", said);
   weir_registry_release(old);
   weir_registry_release(newer);

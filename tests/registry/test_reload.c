@@ -129,13 +129,13 @@ static void test_a_rule_that_counts_anew_is_told(void **state) {
       {200, "", 197, NULL},
       {200, ";quota:1000/1d", 197, NULL},
       {5000, "", 5000,
-       "f.yaml:3:22: warning: limiters.a.rule: sliding-window:5000/1h begins to count anew, as it "
-       "is "
-       "laid out apart from sliding-window:100/1h: a key may have both limits in full, once"},
+       "f.yaml:3:22: warning: limiters.a.rule: sliding-window:5000/1h begins to count anew, as "
+       "its counts are not those of sliding-window:100/1h: a key may have both limits in full, "
+       "once"},
       {5000, ";quota:9000/1d", 5000,
-       "f.yaml:3:22: warning: limiters.a.rule: sliding-window:5000/1h begins to count anew, as it "
-       "is "
-       "laid out apart from sliding-window:100/1h: a key may have both limits in full, once"},
+       "f.yaml:3:22: warning: limiters.a.rule: sliding-window:5000/1h begins to count anew, as "
+       "its counts are not those of sliding-window:100/1h: a key may have both limits in full, "
+       "once"},
   };
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -172,12 +172,12 @@ static void test_each_rule_is_held_against_the_one_it_follows(void **state) {
   weir_registry *old = build_warned(before, NULL);
   weir_registry *newer = build_warned(after, old);
   assert_int_equal(warnings.count, 3);
-  assert_non_null(strstr(warnings.lines[0].text.text,
-                         "quota:8/2d begins to count anew, as it is "
-                         "laid out apart from quota:9/1d"));
-  assert_non_null(strstr(warnings.lines[1].text.text,
-                         "500/1h begins to count anew, as it is laid "
-                         "out apart from sliding-window:100/1h"));
+  assert_non_null(
+      strstr(warnings.lines[0].text.text,
+             "quota:8/2d begins to count anew, as its counts are not those of quota:9/1d"));
+  assert_non_null(
+      strstr(warnings.lines[1].text.text,
+             "500/1h begins to count anew, as its counts are not those of sliding-window:100/1h"));
   assert_non_null(strstr(warnings.lines[2].text.text, "limiters.a.tiers.t: token-bucket:9999/1s"));
   weir_registry_release(old);
   weir_registry_release(newer);

@@ -105,8 +105,7 @@ struct weir_rule {
   int parts;        /* that a cost of 1 counts as: weir_stack_continue(); else 0 */
   int64_t token_units; /* T, at least 1024: the rate falls short by less than 0.1 % */
   char tag[WEIR_TAG_MOST + 1];
-  char kin[WEIR_TAG_MOST +
-           1]; /* its kind, period and name: what stays of a tag whatever the layout */
+  char kin[WEIR_TAG_MOST + 1]; /* what names its limit whatever the layout: kind, period, name */
 };
 
 /* Rules that are one decision. */

@@ -35,9 +35,8 @@ typedef struct weir_config_fault_line {
 typedef struct weir_config_faults {
   weir_config_fault_line lines[WEIR_CONFIG_FAULTS_MOST];
   size_t kept;
-  size_t count; /* also of those that found no room */
-  struct weir_config_faults
-      *warnings; /* of what is no fault, and may not be meant; NULL: unheard */
+  size_t count;                        /* also of those that found no room */
+  struct weir_config_faults *warnings; /* what may not be meant; NULL: not asked for */
 } weir_config_faults;
 
 /* One more. `path`: what it is about, "limiters.api.rule"; may be empty. The line is printable

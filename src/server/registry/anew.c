@@ -1,6 +1,6 @@
-/* Counts that begin anew: told as warnings, as a key may then have the old limit and the new one within
- * one period. They do so where a rule is laid out in other counters than the one it follows: at a reload,
- * and where a key moves from one tier of a limiter to another. */
+/* Counts that begin anew: told as warnings, as a key may then have two limits within one period. So it is
+ * where a rule has other counters than the one it follows: at a reload, and where a key moves from one tier
+ * of a limiter to another. */
 #include <stdio.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ static void compare(const weir_limiter *before, const weir_limiter *after, weir_
     weir_rule_info fresh = rule_at(after, i), old;
     if (has_counts(before, fresh.tag) || !find_replaced(before, after, &fresh, &old)) continue;
     weir_config_warn(faults, place, path,
-                     "%s begins to count anew, as it is laid out apart from %s: a key may have "
+                     "%s begins to count anew, as its counts are not those of %s: a key may have "
                      "both limits in full, once",
                      fresh.text, old.text);
   }
