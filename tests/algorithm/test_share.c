@@ -31,6 +31,7 @@ static void set_up(bench *b, const char *rules, int processes) {
   const weir_limiter_options options = {.size = sizeof options,
                                         .clock = hand_clock_as_clock(&b->clock),
                                         .processes = PROCESSES_MOST,
+                                        .renew = WEIR_RENEW_BY_CALLER,
                                         .flags = WEIR_NO_LOCAL_DENIAL};
   assert_int_equal(weir_store_open("memory:", &b->store, NULL), WEIR_OK);
   for (int i = 0; i < processes; i++)
@@ -320,6 +321,81 @@ static void a_long_gap_teaches_nothing(void **state) {
   tear_down(&b);
 }
 
+/* --- places ------------------------------------------------------------------------------------
+ */
+
+enum { SLOTS_MOST = 8 };
+
+/* Who wants places of one key, one after another; until when each is held. */
+typedef struct holder {
+  weir_reservation *place;
+  int64_t until_us;
+} holder;
+
+static void leave(holder *one) {
+  assert_int_equal(weir_reservation_commit(one->place, NULL), WEIR_OK);
+  weir_reservation_destroy(one->place);
+  one->place = NULL;
+}
+
+static void hold_for_a_while(bench *b, int process, holder *one, int64_t work_us) {
+  weir_request request = {.key = "k", .key_length = 1, .cost = 1};
+  assert_int_equal(weir_limiter_reserve(b->limiters[process], &request, &one->place, NULL),
+                   WEIR_OK);
+  one->until_us = b->clock.now_us + 2 * draw(b, (int)work_us);
+}
+
+/* The sum of what the processes of a bench take to be theirs, when each had so many callers, who each want
+ * a place one moment in `rarity`. */
+static double sum_of_held(bench *b, int slots, int rarity, int64_t work_us, int64_t lasts_us) {
+  holder holders[PROCESSES_MOST][SLOTS_MOST] = {{{0}}};
+  double sum = 0;
+  int64_t next_us;
+  for (int64_t end_us = b->clock.now_us + lasts_us; b->clock.now_us < end_us;
+       b->clock.now_us += 1000)
+    for (int i = 0; i < b->processes; i++) {
+      weir_limiter_renew(b->limiters[i], &next_us, NULL);
+      for (int n = 0; n < slots; n++) {
+        holder *one = &holders[i][n];
+        if (one->place != NULL && b->clock.now_us >= one->until_us) leave(one);
+        if (one->place == NULL && draw(b, rarity) == 0) hold_for_a_while(b, i, one, work_us);
+      }
+    }
+  for (int i = 0; i < b->processes; i++) {
+    weir_limiter_counts counts = WEIR_LIMITER_COUNTS_INIT;
+    weir_limiter_read_counts(b->limiters[i], &counts);
+    sum += (double)counts.share / WEIR_SHARE_WHOLE;
+    for (int n = 0; n < slots; n++)
+      if (holders[i][n].place != NULL) leave(&holders[i][n]);
+  }
+  return sum;
+}
+
+/* Entries counted against a total from which others leave would be 2 to 8. */
+static void places_make_shares_of_1(void **state) {
+  static const struct {
+    const char *rules;
+    int processes, slots, rarity;
+    int64_t work_us, lasts_us;
+    double least;
+  } cases[] = {{"in-flight:20/1s", 8, 8, 10, 100000, 10 * SECOND, 0.9},     /* more are wanted */
+               {"in-flight:20/1s", 8, 2, 500, 100000, 10 * SECOND, 0.9},    /* half is used */
+               {"in-flight:20/2s", 8, 6, 10, 2 * SECOND, 10 * SECOND, 0.9}, /* for long */
+               {"in-flight:100/30s", 8, 8, 50, 20000, 5 * SECOND, 0.9},
+               {"in-flight:1/1s", 8, 1, 25, 20000, 10 * SECOND, 0.8},
+               {"in-flight:1/1s", 1, 1, 100, 20000, 10 * SECOND, 0.9}}; /* who is alone */
+  (void)state;
+  for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+    bench b;
+    set_up(&b, cases[n].rules, cases[n].processes);
+    double sum =
+        sum_of_held(&b, cases[n].slots, cases[n].rarity, cases[n].work_us, cases[n].lasts_us);
+    print_message("%s, %d processes: %.3f\n", cases[n].rules, cases[n].processes, sum);
+    if (sum < cases[n].least || sum > 1.1) fail_msg("%s: %.3f", cases[n].rules, sum);
+    tear_down(&b);
+  }
+}
+
 /* Over all keys: what is said in the counts. */
 static void the_count_of_the_share_is_that_of_the_process(void **state) {
   bench b;
@@ -351,6 +427,7 @@ int main(void) {
       cmocka_unit_test(a_bucket_teaches_while_it_lasts),
       cmocka_unit_test(a_bucket_that_runs_dry_counts_the_whole_rate),
       cmocka_unit_test(a_long_gap_teaches_nothing),
+      cmocka_unit_test(places_make_shares_of_1),
       cmocka_unit_test(the_count_of_the_share_is_that_of_the_process),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,8 @@
 
 enum { NO_GOAL = -1, RETURN_US = 500000, FIRST_ANSWER_MS = 30 };
 
+static const double SHARES_MOST = 1.1;
+
 struct report {
   struct figure *figures;
   size_t count;
@@ -96,6 +98,26 @@ static void add_day_total(struct report *report, struct tally *tally, const stru
              course->forgotten[number], course->admitted_until_back[number]);
 }
 
+/* From the fault on, places of before it among them; and what the processes take to be their shares. */
+static void add_held(struct report *report, struct tally *tally, const struct fault_course *course,
+                     const struct lane *lane, size_t number) {
+  const struct answers *answers = &tally->answers[number];
+  struct figure *most = add(report, lane, ", held at once", "L");
+  struct most_held held = tally_most_held(tally, number, course->begin_us);
+  most->value = (double)held.all / (double)lane->limit;
+  most->worst = goal_of(lane->worst);
+  most->median = goal_of(lane->median);
+  snprintf(most->text, sizeof most->text,
+           "%" PRId64 " of %" PRId64 " by the policy, %" PRId64
+           " ms after it began; in all: %" PRId64 " given, %" PRId64 " denied",
+           held.by_policy, held.all, (held.at_us - course->begin_us) / 1000,
+           answers->by_policy_allowed, answers->by_policy_denied);
+  struct figure *shares = add(report, lane, ", sum of shares", "L");
+  for (size_t i = 0; i < PROCESSES; i++)
+    shares->value += (double)tally->shares[number][i] / 1e6;
+  shares->worst = SHARES_MOST;
+}
+
 /* --- denials, policies, times --------------------------------------------------------------------
  */
 
@@ -171,7 +193,9 @@ size_t figures_of(struct tally *tally, const struct fault *fault, const struct f
   struct report report = {figures, 0};
   for (size_t i = 0; i < count; i++) {
     const struct lane *lane = lanes[i];
-    if (fault->kind == FAULT_STOP)
+    if (lane->callers == CALLERS_HOLD)
+      add_held(&report, tally, course, lane, i);
+    else if (fault->kind == FAULT_STOP)
       add_times(&report, tally, fault, lane, i);
     else if (lane->is_day)
       add_day_total(&report, tally, fault, course, lane, i);

@@ -46,12 +46,13 @@ static void add_row(struct mixture *mixture, const struct row *row) {
     mixture->lanes[mixture->count++] = &row->lanes[i];
 }
 
-/* Two windows of traffic before a server is killed are enough to measure shares. */
+/* Two windows of traffic before a server is away are enough to measure shares. */
 static void shorten(struct fault *fault) {
-  bool is_killed = fault->kind == FAULT_KILL;
-  fault->warm_up_us = is_killed ? 2 * SECOND_US : 400 * MS_US;
-  if (is_killed) fault->length_us = 2 * SECOND_US;
-  fault->after_us = is_killed ? SECOND_US : 400 * MS_US;
+  bool is_long =
+      fault->kind == FAULT_KILL || (fault->kind == FAULT_PAUSE && fault->length_us > 2 * SECOND_US);
+  fault->warm_up_us = is_long ? 2 * SECOND_US : 400 * MS_US;
+  if (is_long) fault->length_us = 2 * SECOND_US;
+  fault->after_us = is_long ? SECOND_US : 400 * MS_US;
 }
 
 static struct mixture mix(void) {

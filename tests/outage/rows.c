@@ -103,6 +103,36 @@ static const struct lane algorithm_lanes[] = {
     {.name = "stack", .rule = "fixed-window:100/1s;token-bucket:80/1s,burst=40", .limit = 100, ANY},
     {.name = "leased", .rule = "fixed-window:400/1s,lease=50ms", .limit = 400, ANY}};
 
+/* Below 20 places the goal is N + processes - 1 on average. */
+static const struct lane held_lanes[] = {{.name = "held",
+                                          .rule = "in-flight:20/1s",
+                                          .limit = 20,
+                                          .callers = CALLERS_HOLD,
+                                          .threads = 8,
+                                          .work_us = 100 * MS_US,
+                                          .worst = 1.3},
+                                         {.name = "held-long",
+                                          .rule = "in-flight:20/2s",
+                                          .limit = 20,
+                                          .callers = CALLERS_HOLD,
+                                          .threads = 8,
+                                          .work_us = 2 * SECOND_US,
+                                          .worst = 1.3},
+                                         {.name = "held-many",
+                                          .rule = "in-flight:100/1s",
+                                          .limit = 100,
+                                          .callers = CALLERS_HOLD,
+                                          .threads = 16,
+                                          .work_us = 300 * MS_US,
+                                          .worst = 1.3},
+                                         {.name = "held-few",
+                                          .rule = "in-flight:3/1s",
+                                          .limit = 3,
+                                          .callers = CALLERS_HOLD,
+                                          .threads = 2,
+                                          .work_us = 100 * MS_US,
+                                          .median = (3 + PROCESSES - 1) / 3.0}};
+
 #define LANES(lanes) lanes, sizeof lanes / sizeof lanes[0]
 #define PAUSE(ms) \
   { FAULT_PAUSE, SECOND_US, (ms)*MS_US, SECOND_US }
@@ -120,6 +150,11 @@ const struct row rows[] = {
     {"policies", "the same, policies other than local", KILL, LANES(policy_lanes)},
     {"policies-pause", "they, stopped for 60 ms", PAUSE(60), LANES(policy_pause_lanes)},
     {"algorithms", "killed, other rules than fixed windows", KILL, LANES(algorithm_lanes)},
+    {"held", "the same, places that are held", KILL, LANES(held_lanes)},
+    {"held-stop",
+     "they, stopped for 3 s",
+     {FAULT_PAUSE, 5 * SECOND_US, 3 * SECOND_US, 3 * SECOND_US / 2},
+     LANES(held_lanes)},
     {"stop",
      "stopped for 1 s, no limit near",
      {FAULT_STOP, 3 * SECOND_US / 2, SECOND_US, SECOND_US},

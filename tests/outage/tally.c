@@ -48,6 +48,47 @@ void tally_note_wait(struct tally *tally, size_t process, int64_t begin_us, int6
   if (place < WAITS_MOST) tally->waits[process][place] = (struct wait_span){begin_us, end_us};
 }
 
+void tally_note_held(struct tally *tally, const struct holding *holding) {
+  size_t place = atomic_fetch_add(&tally->held, 1);
+  if (place < HELD_MOST) tally->holdings[place] = *holding;
+}
+
+/* Somebody enters, or leaves. */
+struct edge {
+  int64_t at_us;
+  int change, by_policy;
+};
+
+/* At the same moment one leaves before the next enters. */
+static int by_time(const void *left, const void *right) {
+  const struct edge *a = left;
+  const struct edge *b = right;
+  if (a->at_us != b->at_us) return a->at_us < b->at_us ? -1 : 1;
+  return a->change - b->change;
+}
+
+struct most_held tally_most_held(const struct tally *tally, size_t number, int64_t after_us) {
+  static struct edge edges[2 * HELD_MOST];
+  struct most_held most = {0};
+  int64_t held = 0;
+  int64_t by_policy = 0;
+  size_t count = 0;
+  for (size_t i = 0; i < tally->held && i < HELD_MOST; i++) {
+    const struct holding *one = &tally->holdings[i];
+    if (one->lane != number || one->until_us <= one->from_us || one->until_us < after_us) continue;
+    edges[count++] = (struct edge){one->from_us, 1, one->is_by_policy};
+    edges[count++] = (struct edge){one->until_us, -1, -one->is_by_policy};
+  }
+  qsort(edges, count, sizeof edges[0], by_time);
+  for (size_t i = 0; i < count; i++) {
+    held += edges[i].change;
+    by_policy += edges[i].by_policy;
+    if (held > most.all && edges[i].at_us >= after_us)
+      most = (struct most_held){held, by_policy, edges[i].at_us};
+  }
+  return most;
+}
+
 int64_t tally_of_day(struct tally *tally, size_t number, bool by_store) {
   struct cell *cell = &tally->cells[number][0][0];
   return cell->by_store + (by_store ? 0 : cell->by_policy);

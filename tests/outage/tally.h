@@ -18,20 +18,22 @@ enum {
   KEYS_MOST = 24,
   WINDOWS_MOST = 640,
   WAITS_MOST = 4096, /* of a process */
+  HELD_MOST = 1 << 16,
   WINDOW_US = 1000000
 };
 
 typedef enum lane_callers {
-  CALLERS_TAKE,   /* take, and that is it */
-  CALLERS_SETTLE, /* take ten, find that they needed one, and give back nine */
-  CALLERS_RESERVE /* reserve, and cancel three of four */
+  CALLERS_TAKE,    /* take, and that is it */
+  CALLERS_SETTLE,  /* take ten, find that they needed one, and give back nine */
+  CALLERS_RESERVE, /* reserve, and cancel three of four */
+  CALLERS_HOLD     /* each thread holds one place after another, as fast as it gets them */
 } lane_callers;
 
 struct lane {
   const char *name;
   const char *rule;
   int64_t limit;  /* in a window of a second, or in the day */
-  double demand;  /* of all keys on average, a second, in limits */
+  double demand;  /* of all keys on average, a second, in limits; where places are held, nothing */
   int keys;       /* 0: one */
   bool is_uneven; /* keys by Zipf; half of them at one process alone, half at all by 50/20/10/.. */
   bool is_day; /* the rule has a window of a day: key 0 begins late, after others have warmed up */
@@ -40,6 +42,7 @@ struct lane {
   lane_callers callers;
   unsigned fallback; /* WEIR_FALLBACK_... */
   int threads;       /* of each process; 0: two */
+  int64_t work_us;   /* how long a place is held, on average */
 
   /* The goals; 0: none. Of totals, in limits: the worst of all runs, and the median. */
   double worst, median;
@@ -64,6 +67,13 @@ struct wait_span {
   int64_t begin_us, end_us; /* weir_monotonic_us() */
 };
 
+/* A place of a lane, by the real time: until it was left, or was believed no more. */
+struct holding {
+  size_t lane;
+  int64_t from_us, until_us;
+  bool is_by_policy;
+};
+
 struct tally {
   pthread_barrier_t ready;
   int64_t origin_us;               /* of window 0, by the real time */
@@ -75,6 +85,10 @@ struct tally {
   struct answers answers[LANES_MOST];
   struct wait_span waits[PROCESSES][WAITS_MOST]; /* requests that took longer than WAIT_LEAST_US */
   _Atomic size_t waited[PROCESSES];
+  _Atomic size_t held;
+  struct holding holdings[HELD_MOST];
+  _Atomic uint64_t
+      shares[LANES_MOST][PROCESSES]; /* of each process before the fault, in millionths */
 };
 
 enum { WAIT_LEAST_US = 10000, WAITS_END_US = 80000 };
@@ -89,6 +103,16 @@ struct cell *tally_cell(struct tally *tally, const struct lane *lane, size_t num
 void tally_note(struct tally *tally, const struct lane *lane, size_t number, int key,
                 const weir_decision *decision, int64_t kept);
 void tally_note_wait(struct tally *tally, size_t process, int64_t begin_us, int64_t end_us);
+
+/* A place was left. */
+void tally_note_held(struct tally *tally, const struct holding *holding);
+
+/* The most that were held at once under a lane, at or after that time; all processes have ended. */
+struct most_held {
+  int64_t all, by_policy;
+  int64_t at_us;
+};
+struct most_held tally_most_held(const struct tally *tally, size_t number, int64_t after_us);
 
 /* What key 0 of the lane was admitted in window 0; `by_store` alone, or in all. */
 int64_t tally_of_day(struct tally *tally, size_t number, bool by_store);

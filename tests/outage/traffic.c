@@ -10,12 +10,14 @@
 
 enum {
   THREADS_USUAL = 2,
-  THREADS_MOST = 8,
+  THREADS_MOST = 16,
   WARM_KEYS = 20,
   SETTLED_COST = 10,
   KEY_BYTES = 64,
   CONNECT_US = 10000000,
-  END_US = 20000000
+  END_US = 20000000,
+  PLACE_WAIT_US = 50000,
+  PLACE_LOOK_US = 2000 /* how often who holds a place looks whether it still does */
 };
 
 /* A thread of a process. */
@@ -115,6 +117,7 @@ static weir_status decide(struct caller *caller, const struct lane *lane, const 
     case CALLERS_RESERVE:
       return reserve(caller, key, decision, kept);
     case CALLERS_TAKE:
+    case CALLERS_HOLD:
       break;
   }
   return weir_limiter_take(caller->limiter, key, strlen(key), 1, decision, NULL);
@@ -154,6 +157,62 @@ static void ask(struct caller *caller, const struct lane *lane) {
   }
   if (is_counted)
     tally_note(tally, lane, caller->number, key, &decision, decision.allowed ? kept : 0);
+}
+
+/* --- places --------------------------------------------------------------------------------------
+ */
+
+/* What held_until_us() says was so before it was asked, too. */
+static void hold_place(struct caller *caller, const struct lane *lane, weir_reservation *place,
+                       bool is_by_policy) {
+  int64_t from_us = real_time_us();
+  double work_us = -log(1 - uniform(&caller->random)) * (double)lane->work_us;
+  int64_t end_us = from_us + (int64_t)work_us;
+  int64_t until_us = from_us;
+  int64_t held_us;
+  int64_t now_us;
+  while ((held_us = weir_reservation_held_until_us(place)) > 0) {
+    until_us = held_us;
+    now_us = real_time_us();
+    if (now_us >= end_us || atomic_load(&caller->traffic->tally->over)) break;
+    sleep_us(end_us - now_us < PLACE_LOOK_US ? end_us - now_us : PLACE_LOOK_US);
+  }
+  now_us = real_time_us();
+  if (now_us < until_us) until_us = now_us;
+  tally_note_held(caller->traffic->tally,
+                  &(struct holding){caller->number, from_us, until_us, is_by_policy});
+}
+
+static void *hold_places(void *context) {
+  struct caller *caller = context;
+  const struct lane *lane = caller->traffic->lanes[caller->number];
+  struct tally *tally = caller->traffic->tally;
+  char key[KEY_BYTES];
+  int64_t length = snprintf(key, sizeof key, "%s-%" PRIu64, lane->name, caller->traffic->seed);
+  while (!atomic_load(&tally->over)) {
+    weir_request request = {.key = key, .key_length = (size_t)length, .cost = 1};
+    weir_limiter_counts counts = WEIR_LIMITER_COUNTS_INIT;
+    weir_reservation *place = NULL;
+    weir_limiter_reserve_wait(caller->limiter, &request, PLACE_WAIT_US, &place, NULL);
+    bool is_by_policy = request.decision.source == WEIR_SOURCE_FALLBACK ||
+                        request.decision.source == WEIR_SOURCE_LATE;
+    if (atomic_load(&tally->fault_us) == 0) {
+      weir_limiter_read_counts(caller->limiter, &counts);
+      atomic_store(&tally->shares[caller->number][caller->process], counts.share);
+    } else if (is_by_policy) {
+      atomic_fetch_add(place != NULL ? &tally->answers[caller->number].by_policy_allowed
+                                     : &tally->answers[caller->number].by_policy_denied,
+                       1);
+    }
+    if (place == NULL) {
+      sleep_us(PLACE_LOOK_US);
+      continue;
+    }
+    hold_place(caller, lane, place, is_by_policy);
+    weir_reservation_commit(place, NULL);
+    weir_reservation_destroy(place);
+  }
+  return NULL;
 }
 
 /* What a thread that was held up missed comes at once. */
@@ -224,7 +283,11 @@ static void run_process(void *context) {
   }
   pthread_barrier_wait(&traffic->tally->ready);
   for (size_t i = 0; i < count; i++)
-    if (pthread_create(&threads[i], NULL, call, &callers[i]) != 0) give_up("no thread left");
+    if (pthread_create(
+            &threads[i], NULL,
+            traffic->lanes[callers[i].number]->callers == CALLERS_HOLD ? hold_places : call,
+            &callers[i]) != 0)
+      give_up("no thread left");
   for (size_t i = 0; i < count; i++)
     pthread_join(threads[i], NULL);
 }

@@ -15,7 +15,11 @@
  * have paid into it, as each is taken off only after it stopped believing. A renewal that is certain
  * too late is taken back, since its place was lost before; what nothing is known of is never taken back,
  * and leaks until its epoch ends. A total below 0 shows what a lost counter was given back: it is read as
- * 0. */
+ * 0.
+ *
+ * The share (plan.h) is the own part of what is held at once, by the time that it is held: at each answer
+ * what this process has held since the one before, and what all hold, count for the time between. Entries
+ * would not do, as a count does not show who entered and left between two of them. */
 #include "algorithm/in_flight.h"
 
 #include "algorithm/method.h"
@@ -26,6 +30,9 @@ enum { NOW, NEXT, EPOCHS }; /* E and E+1 */
 /* When a denied request is told to come back: a place may be left at any time. */
 #define LOOK_AGAIN_US INT64_C(50000)
 
+/* A period, in what the share is measured in: costs for so long. */
+enum { PERIOD_WEIGHT = 65536 };
+
 /* What a process keeps of one key. */
 typedef struct in_flight_memory {
   bool known;
@@ -33,6 +40,9 @@ typedef struct in_flight_memory {
   int64_t epoch;         /* E */
   int64_t count[EPOCHS]; /* what was charged to E and E+1 */
   int64_t read_us;       /* 0: nothing was ever read */
+  int64_t own_epoch;     /* of what this process holds: */
+  int64_t own[EPOCHS];   /* what it has paid into that one and the next, and not left */
+  int64_t learnt_us;     /* until then its share is measured; 0: not at all */
 } in_flight_memory;
 
 typedef struct in_flight_state {
@@ -59,6 +69,59 @@ static void in_flight_begin(weir_rule_state *r) {
   in_flight_state *state = r->state;
   state->epoch = r->place = r->frame->now_us / r->rule->period_us;
   state->ahead = in_flight_is_run_up(r, state->epoch, r->frame->now_us);
+}
+
+/* --- what this process holds -------------------------------------------------------------------
+ */
+
+static int64_t own_in(const in_flight_memory *memory, int64_t epoch) {
+  int64_t which = epoch - memory->own_epoch;
+  return which == NOW || which == NEXT ? memory->own[which] : 0;
+}
+
+/* So much more (below 0: less). An epoch that is over is forgotten, and what is later than the next of
+ * them moves them on. */
+static void own_add(in_flight_memory *memory, int64_t epoch, int64_t cost) {
+  if (epoch < memory->own_epoch) return;
+  if (epoch > memory->own_epoch + NEXT) {
+    memory->own[NOW] = own_in(memory, epoch - 1);
+    memory->own[NEXT] = 0;
+    memory->own_epoch = epoch - 1;
+  }
+  int64_t *own = &memory->own[epoch - memory->own_epoch];
+  *own = *own + cost > 0 ? *own + cost : 0;
+}
+
+/* Held until now: by this process, and by all, as far as they may. What passed in too short a time to weigh
+ * waits for more. */
+static void in_flight_learn(weir_rule_state *r, int64_t own, int64_t held) {
+  in_flight_memory *memory = r->memory;
+  weir_share *share = &r->expected->share;
+  int64_t period = r->rule->period_us;
+  int64_t now_us = r->frame->clock_us;
+  int64_t since_us = now_us - memory->learnt_us;
+  if (!r->frame->settings->notices_loss) return;
+  bool connected = memory->learnt_us > 0 && since_us >= 0;
+  int64_t weight = (since_us < period ? since_us : period) * PERIOD_WEIGHT / period;
+  if (connected && weight == 0) return;
+  int64_t passed = now_us / period - memory->learnt_us / period;
+  memory->learnt_us = now_us;
+  if (!connected) return;
+  if (held > r->rule->limit) held = r->rule->limit; /* who is denied has added, too */
+  if (held < own) held = own;
+  if (passed > 0) weir_share_halve(share, passed);
+  share->mine += own * weight;
+  share->all += held * weight;
+  r->lesson->mine += own * weight;
+  r->lesson->all += held * weight;
+  r->lesson->cost += own * weight;
+}
+
+/* Where all was taken, who enters finds less than there was until a moment before. */
+static int64_t held_until_entry(const weir_rule_state *r, int64_t epoch, int64_t count) {
+  const in_flight_memory *memory = r->memory;
+  bool was_full = memory->epoch == epoch && memory->count[NOW] >= r->rule->limit;
+  return was_full ? r->rule->limit : count;
 }
 
 /* --- rounds ------------------------------------------------------------------------------------
@@ -135,8 +198,25 @@ static void in_flight_renew(weir_rule_state *r, int64_t cost, int64_t *end_us) {
       return;
     }
     *end_us += period;
+    in_flight_memory *memory = r->memory;
+    own_add(memory, r->place, cost);
+    if (memory->epoch + NEXT == r->place) memory->count[NEXT] = state->count[NEXT] + cost;
+    r->lesson->charges += cost;
     if (r->frame->settings->notices_loss) weir_expect_add(r, r->place, cost);
   }
+}
+
+/* A place was left, and what stays is known. */
+static void in_flight_left(weir_rule_state *r, const weir_operation *operation) {
+  const in_flight_state *state = r->state;
+  in_flight_memory *memory = r->memory;
+  int64_t index = operation->counter.index;
+  int64_t stays = weir_count_of(operation->value);
+  if (r->frame->requests->kind != WEIR_REFUND || operation->outcome != WEIR_DONE ||
+      index != state->epoch)
+    return;
+  in_flight_learn(r, own_in(memory, index) + operation->delta, stays + operation->delta);
+  if (memory->epoch == index) memory->count[NOW] = stays;
 }
 
 /* What stands in a counter, without one's own addition. */
@@ -147,24 +227,29 @@ static void in_flight_answer(weir_rule_state *r, const weir_operation *operation
   int64_t index = operation->counter.index;
   if (r->frame->phase == WEIR_PHASE_RENEW) {
     if (adds) state->paid[NEXT] = true;
+    if (adds) state->count[NEXT] = weir_count_of(weir_stored_before(operation));
     return;
   }
+  if (operation->kind == WEIR_SUB) in_flight_left(r, operation);
+  int64_t own = own_in(memory, index);
   if ((!adds && operation->kind != WEIR_GET) || index < state->epoch || index > state->epoch + 1)
     return;
   int which = (int)(index - state->epoch);
   int64_t count = weir_count_of(weir_stored_before(operation));
   state->count[which] = count;
   state->read[which] = true;
+  if (which == NOW) in_flight_learn(r, own, adds ? held_until_entry(r, index, count) : count);
   if (adds) state->paid[which] = true;
   if (adds && which == NOW) {
     r->charged = true;
     state->ahead = state->ahead || in_flight_is_run_up(r, index, r->frame->clock_us);
   }
-  *memory = (in_flight_memory){.known = state->read[NOW],
-                               .of_next = state->read[NEXT],
-                               .epoch = state->epoch,
-                               .count = {state->count[NOW], state->count[NEXT]},
-                               .read_us = r->frame->clock_us};
+  memory->known = state->read[NOW];
+  memory->of_next = state->read[NEXT];
+  memory->epoch = state->epoch;
+  memory->count[NOW] = state->count[NOW];
+  memory->count[NEXT] = state->count[NEXT];
+  memory->read_us = r->frame->clock_us;
   weir_expect_compare(r, index, count);
 }
 
@@ -177,6 +262,7 @@ static int64_t in_flight_count(weir_rule_state *r, int64_t cost) {
   for (int which = NOW; which <= (state->ahead ? NEXT : NOW); which++) {
     state->count[which] += cost;
     memory->count[which] += cost;
+    own_add(memory, state->epoch + which, cost);
   }
   return 0;
 }
@@ -201,8 +287,10 @@ static int64_t in_flight_slot(const weir_rule_state *r) {
 
 static void in_flight_expect(weir_rule_state *r, int64_t cost) {
   const in_flight_state *state = r->state;
-  const in_flight_memory *memory = r->memory;
-  if (cost > 0) weir_expect_count(r, r->place, 1, memory->count[NOW], cost);
+  if (cost > 0) {
+    weir_expect_add(r, r->place, cost);
+    r->lesson->charges++;
+  }
   for (int64_t epoch = state->from; cost < 0 && epoch <= state->to; epoch++)
     weir_expect_add(r, epoch, cost);
 }
@@ -219,6 +307,8 @@ static bool in_flight_refund(weir_rule_state *r, const weir_request_state *reque
   if (state->from < state->epoch) state->from = state->epoch;
   if (state->from < state->to - 1) state->from = state->to - 1;
   if (state->from <= state->to) r->unused = cost;
+  for (int64_t epoch = state->from; epoch <= state->to; epoch++)
+    own_add(r->memory, epoch, -cost);
   return true;
 }
 
@@ -240,10 +330,15 @@ static bool in_flight_recall(weir_rule_state *r) {
 static void in_flight_known(const weir_rule_state *r, weir_known *known) {
   const in_flight_memory *memory = r->memory;
   int64_t period = r->rule->period_us;
-  for (int which = NOW; which < EPOCHS && memory->read_us > 0; which++) {
-    if (memory->count[which] == 0 || memory->epoch + which < r->frame->now_us / period) continue;
-    known->charges[known->count].at_us = (memory->epoch + which) * period;
-    known->charges[known->count++].amount = weir_known_parts(memory->count[which]);
+  int64_t now = r->frame->now_us / period;
+  for (int64_t epoch = now; epoch < now + EPOCHS; epoch++) {
+    int64_t which = epoch - memory->epoch;
+    int64_t own = own_in(memory, epoch);
+    int64_t count = which == NOW || which == NEXT ? memory->count[which] : 0;
+    if (count == 0 && own == 0) continue;
+    known->charges[known->count].at_us = epoch * period;
+    known->charges[known->count].own = weir_known_parts(own);
+    known->charges[known->count++].amount = weir_known_parts(count);
   }
 }
 

@@ -29,4 +29,12 @@ static inline int64_t weir_held_run_up_us(const weir_rule *rule, const weir_sett
   return 2 * weir_held_guard_us(rule, settings) + deadline_us;
 }
 
+/* When the last epoch ends that an entry at this time pays. */
+static inline int64_t weir_held_end_us(const weir_rule *rule, const weir_settings *settings,
+                                       int64_t at_us) {
+  int64_t end_us = (at_us / rule->period_us + 1) * rule->period_us;
+  bool ahead = at_us >= end_us - weir_held_run_up_us(rule, settings);
+  return end_us + (ahead ? rule->period_us : 0);
+}
+
 #endif

@@ -235,10 +235,7 @@ void weir_place_enter_by_policy(weir_limiter *limiter, weir_held_place *place) {
   const weir_settings *settings = &limiter->settings;
   for (size_t i = 0; i < limiter->stack.count; i++) {
     const weir_rule *rule = &limiter->stack.rules[i];
-    if (place->costs[i] == 0) continue;
-    place->ends[i] = (place->at_us / rule->period_us + 1) * rule->period_us;
-    if (place->at_us >= place->ends[i] - weir_held_run_up_us(rule, settings))
-      place->ends[i] += rule->period_us;
+    if (place->costs[i] > 0) place->ends[i] = weir_held_end_us(rule, settings, place->at_us);
   }
   pthread_mutex_lock(&limiter->renewer.mutex);
   weir_place_clocks clocks = weir_place_read_clocks(limiter);
