@@ -46,8 +46,7 @@ static double measured_share(const struct measured *m) {
 
 /* As an account begins with it, where three processes are told. */
 static double told_share(const struct measured *m) {
-  uint32_t share =
-      weir_account_key_share(&m->share, &m->pool, weir_account_process_share(&m->pool, PROCESSES));
+  uint32_t share = weir_account_key_share(&m->share, &m->pool, (weir_peers){.count = PROCESSES});
   return (double)share / WEIR_SHARE_WHOLE;
 }
 

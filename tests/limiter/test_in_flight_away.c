@@ -129,6 +129,48 @@ static void local_gives_this_process_its_share(void **state) {
   world_close(&w);
 }
 
+/* What it has paid for in the next period as well, though it knows of nothing else there. */
+static void what_is_held_is_part_of_the_share(void **state) {
+  world w;
+  weir_reservation *places[2];
+  int64_t next_us;
+  (void)state;
+  open_with(&w, RULE, WEIR_FALLBACK_LOCAL);
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(enter(&w, 1, &places[i], NULL), WEIR_OK);
+  world_set(&w, PERIOD_US - RUN_UP_US);
+  assert_int_equal(weir_limiter_renew(w.limiter, &next_us, NULL), WEIR_OK);
+  assert_null(enter_without(&w));
+  world_set(&w, PERIOD_US);
+  assert_null(enter_without(&w));
+  for (int i = 0; i < 2; i++) {
+    assert_true(weir_reservation_held(places[i]));
+    leave(places[i]);
+  }
+  world_close(&w);
+}
+
+/* It is held there, and so it is owed there. */
+static void what_is_held_for_one_period_more_is_paid_there(void **state) {
+  world w;
+  weir_reservation *places[2], *last;
+  (void)state;
+  open_with(&w, RULE, WEIR_FALLBACK_LOCAL);
+  world_set(&w, PERIOD_US - RUN_UP_US);
+  for (int i = 0; i < 2; i++)
+    assert_non_null(places[i] = enter_without(&w));
+  world_set(&w, PERIOD_US);
+  assert_int_equal(enter(&w, 1, &last, NULL), WEIR_OK);
+  assert_null(last); /* of its own share nothing is left; but it pays */
+  assert_int_equal(counts_of(&w).paid, 2);
+  assert_int_equal(away_remaining(&w, RULE, "k"), 2);
+  for (int i = 0; i < 2; i++) {
+    assert_true(weir_reservation_held(places[i]));
+    leave(places[i]);
+  }
+  world_close(&w);
+}
+
 static void other_policies_do_as_they_say(void **state) {
   world w;
   weir_reservation *place;
@@ -159,6 +201,8 @@ int main(void) {
       cmocka_unit_test(places_are_held_as_long_as_they_were_paid_for),
       cmocka_unit_test(a_payment_without_an_answer_is_made_again),
       cmocka_unit_test(local_gives_this_process_its_share),
+      cmocka_unit_test(what_is_held_is_part_of_the_share),
+      cmocka_unit_test(what_is_held_for_one_period_more_is_paid_there),
       cmocka_unit_test(other_policies_do_as_they_say),
   };
   return cmocka_run_group_tests_name("limiter in flight away", tests, NULL, NULL);

@@ -70,9 +70,27 @@ static void the_prior_weighs_four_charges(void **state) {
   (void)state;
   assert_int_equal(weir_account_process_share(&pool, 8), (190 + 40 / 8) * INT64_C(1000000) / 230);
   const weir_share share = {.mine = 10, .all = 120};
-  assert_int_equal(weir_account_key_share(&share, &pool, WHOLE / 2), (10 + 20) * WHOLE / 160);
+  const weir_peers eight = {.count = 8};
+  int64_t like = weir_account_process_share(&pool, 8);
+  assert_int_equal(weir_account_key_share(&share, &pool, eight), (10 * WHOLE + 40 * like) / 160);
   const weir_share unseen = {0};
-  assert_int_equal(weir_account_key_share(&unseen, &pool, 123456), 123456);
+  assert_int_equal(weir_account_key_share(&unseen, &pool, eight), like);
+}
+
+/* All of what it has seen was its own: so it is of a key that it goes on to see, and not of others. */
+static void who_was_told_of_peers_takes_their_part_of_an_unseen_key(void **state) {
+  const weir_pool pool = {.mine = 4000, .all = 4000, .cost = 4000, .charges = 4000};
+  const weir_peers told = {.count = 8, .are_told = true};
+  const weir_share unseen = {0}, once = {.before = 3, .last = 1}, seen = {.mine = 99, .all = 99};
+  const weir_share shared = {.mine = 99, .all = 990};
+  (void)state;
+  assert_int_equal(weir_account_key_share(&unseen, &pool, told), WHOLE / 8);
+  assert_int_equal(weir_account_key_share(&once, &pool, told), WHOLE / 8);
+  assert_in_range(weir_account_key_share(&seen, &pool, told), WHOLE * 98 / 100, WHOLE);
+  assert_in_range(weir_account_key_share(&shared, &pool, told), WHOLE * 99 / 1000,
+                  WHOLE * 105 / 1000);
+  const weir_pool small = {.mine = 100, .all = 4000, .cost = 100, .charges = 100};
+  assert_in_range(weir_account_key_share(&unseen, &small, told), 1, WHOLE / 30);
 }
 
 /* Sums are signed: what was refunded came off the last own charge. */
@@ -249,7 +267,8 @@ static void what_is_owed_is_dropped_when_its_period_ends(void **state) {
     int64_t admitted_us, end_us;
   } cases[] = {
       {"fixed-window:100/1m", 59 * SECOND, MINUTE},
-      {"in-flight:100/1m", 59 * SECOND, MINUTE},           /* with it ends what is held */
+      {"in-flight:100/1m", 0, MINUTE},                     /* with it ends what is held, ... */
+      {"in-flight:100/1m", MINUTE, 2 * MINUTE},            /* ... or later, where it paid ahead */
       {"quota:100/1m", 59 * SECOND, 59 * SECOND + MINUTE}, /* its first admission opens it */
       {"sliding-window:100/1m", 59 * SECOND, 59 * SECOND + MINUTE},
       {"token-bucket:100/1m", 59 * SECOND, 59 * SECOND + MINUTE},
@@ -443,6 +462,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_process_without_charges_is_one_of_its_peers),
       cmocka_unit_test(the_prior_weighs_four_charges),
+      cmocka_unit_test(who_was_told_of_peers_takes_their_part_of_an_unseen_key),
       cmocka_unit_test(a_share_is_between_nothing_and_all),
       cmocka_unit_test(a_cost_weighs_as_if_all_others_did_likewise),
       cmocka_unit_test(the_mean_over_processes_is_the_share_of_what_is_left),

@@ -73,7 +73,9 @@ enum scope_flag {
   OUTAGES = 1 << 19,   /* each client may be cut off, and be back, at any step */
   LEARNS = 1 << 20,    /* shares are learnt; else each of two has a half */
   DEADLINES = 1 << 21, /* the leader's deadline is HASTY_US */
-  FLUSH = 1 << 22      /* all keys may vanish at once */
+  FLUSH = 1 << 22,     /* all keys may vanish at once */
+  STICKY =
+      1 << 23 /* keys came to one client each, this one to none; each knows that there are two */
 };
 
 struct charge {

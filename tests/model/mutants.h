@@ -67,6 +67,9 @@ struct mutant {
   bool refunds_by_admission; /* a payment goes back with the stamp of what it paid */
   bool redraws;              /* a chance for each request */
   bool one_at_least;         /* of each period, whatever the share is */
+  bool takes_new_keys;       /* for its own, as its other keys are */
+  bool forgets_held;         /* has its share beside what it holds */
+  bool drops_ahead;          /* what is held for one epoch more is owed in its first alone */
 
   /* What is in flight. */
   int64_t lax_us;    /* a place is believed so much longer */

@@ -38,5 +38,17 @@ const struct mutant outage_mutants[] = {
      .scope = "fixed window, outages, what is left",
      .killed_by = CHECK_ALLOWANCE,
      .one_at_least = true},
+    {.name = "takes a key that is new to it for its own",
+     .scope = "fixed window, outages, a key that moves",
+     .killed_by = CHECK_ALLOWANCE,
+     .takes_new_keys = true},
+    {.name = "has its share beside what it holds",
+     .scope = "in flight, outages",
+     .killed_by = CHECK_ALLOWANCE,
+     .forgets_held = true},
+    {.name = "drops what is held for one epoch more",
+     .scope = "in flight, outages, both across the edge",
+     .killed_by = CHECK_DUES,
+     .drops_ahead = true},
 };
 const size_t outage_mutant_count = sizeof outage_mutants / sizeof outage_mutants[0];

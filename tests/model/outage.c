@@ -85,6 +85,20 @@ static void roll(struct model *model, struct client *client) {
   dues_rolled(model, client, before, dropped, now_us);
 }
 
+/* All that was charged of other keys was each client's own. */
+static void read_pools(const struct model *model, const struct client *client,
+                       weir_pool pools[RULES_MOST]) {
+  static const weir_pool alone = {.mine = 1000, .all = 1000, .cost = 1000, .charges = 1000};
+  for (size_t i = 0; i < RULES_MOST; i++)
+    pools[i] = model->scope->flags & STICKY ? alone : client->outage->pools[i];
+}
+
+/* The account begins as if nothing were held. */
+static void forget_held(const struct model *model, struct client *client) {
+  for (int n = 0; n < INSIDE_KEYS_MOST && model->mutant->forgets_held; n++)
+    client->outage->keys[n].value = 0;
+}
+
 /* An outage begins for the key, unless one goes on. */
 static bool be_ready(struct model *model, struct client *client, const weir_request_state *request,
                      bool *begun) {
@@ -95,10 +109,15 @@ static bool be_ready(struct model *model, struct client *client, const weir_requ
   int64_t now_us = world_clock_us(model, client);
   bool over = weir_account_is_quiet(account, now_us);
   bool ready = outage->has_account && !over;
+  bool told = model->scope->flags & STICKY && !model->mutant->takes_new_keys;
+  weir_pool pools[RULES_MOST];
   *begun = !ready;
-  if (!ready)
-    ready = weir_continue_begin(&inside, account, outage->has_account, request, client->memo,
-                                outage->pools, CLIENTS_MOST - 1, now_us);
+  read_pools(model, client, pools);
+  if (!ready) {
+    ready = weir_continue_begin(&inside, account, outage->has_account, request, client->memo, pools,
+                                (weir_peers){CLIENTS_MOST - 1, told}, now_us);
+    if (ready) forget_held(model, client);
+  }
   if (!ready) return false;
   account->hold_until_us = 0;
   outage->has_account = true;
@@ -109,6 +128,14 @@ static bool be_ready(struct model *model, struct client *client, const weir_requ
 static void redraw(const struct model *model, struct client *client) {
   for (size_t i = 0; i < model->stack.count && model->mutant->redraws; i++)
     client->account->parts[i].opened = client->account->parts[i].begun = false;
+}
+
+/* As if it were held to the end of the epoch in which it was entered. */
+static void drop_ahead(const struct model *model, struct client *client) {
+  weir_account_part *part = &client->account->parts[0];
+  int64_t now_us = world_clock_us(model, client);
+  if (model->mutant->drops_ahead && part->owed_us > now_us)
+    part->owed_us -= model->stack.rules[0].period_us;
 }
 
 static bool answer_by_account(struct model *model, struct client *client,
@@ -135,6 +162,7 @@ static bool answer_by_account(struct model *model, struct client *client,
                                   &owed)) {
     return false;
   }
+  drop_ahead(model, client);
   if (model->mutant->one_at_least && !decision.allowed && client->account->parts[0].charged == 0) {
     decision.allowed = true;
     weir_account_admit(client->account, &model->stack.rules[0], 0, request->charge, 1,
@@ -191,7 +219,7 @@ bool outage_withholds(struct model *model, struct client *client, weir_request_s
  */
 
 /* The payment has the last record of its group. Of a bucket it is a charge like a lease's: what is
- * known of a bucket is known from what was charged. */
+ * known of a bucket is known from what was charged. Of what is held as well: nobody holds it. */
 static struct record *record_of_payment(struct model *model, const struct client *client) {
   return &model->world->records[client->first_record + GROUP_MOST - 1];
 }
@@ -216,10 +244,10 @@ weir_request_state *outage_offer(struct model *model, struct client *client,
                                          .pays = true,
                                          .payment = &outage->paid,
                                          .costs = outage->paid.costs};
-  bool bucket = truth_of(model, 0) == &truth_bucket;
+  bool leases = truth_of(model, 0) == &truth_bucket || truth_of(model, 0) == &truth_in_flight;
   struct record *record = record_of_payment(model, client);
   *record = (struct record){.state = OPEN,
-                            .wish = bucket ? LEASES : TAKES,
+                            .wish = leases ? LEASES : TAKES,
                             .stamp_us = client->start_us,
                             .after = model->keeps_order ? model->world->answered : 0};
   for (size_t i = 0; i < model->stack.count; i++)

@@ -3,6 +3,7 @@
  * paid and was answered. */
 #include <inttypes.h>
 
+#include "algorithm/in_flight.h"
 #include "outage.h"
 #include "truth.h"
 
@@ -43,8 +44,19 @@ void dues_begin(struct model *model, struct client *client, int64_t now_us) {
     records[i].known = records[i].state == ADMITTED || records[i].state == ALLOWED;
 }
 
+/* Of what is held, and was sent without an answer, a second period was not. */
+static bool is_owed(const struct model *model, size_t i, const struct record *record) {
+  const weir_rule *rule = &model->stack.rules[i];
+  int64_t end_us = (record->stamp_us / rule->period_us + 1) * rule->period_us;
+  return !record->unsure || (weir_rule_is_held(rule) &&
+                             weir_held_end_us(rule, &model->settings, record->stamp_us) > end_us);
+}
+
 /* Whether what was admitted then may be paid now. */
-static bool is_payable(const weir_rule *rule, int64_t admitted_us, int64_t now_us) {
+static bool is_payable(const struct model *model, size_t i, int64_t admitted_us, int64_t now_us) {
+  const weir_rule *rule = &model->stack.rules[i];
+  if (weir_rule_is_held(rule))
+    return now_us < weir_held_end_us(rule, &model->settings, admitted_us);
   if (rule->kind == WEIR_FIXED_WINDOW)
     return admitted_us / rule->period_us == now_us / rule->period_us;
   return now_us < admitted_us + span_us(rule);
@@ -56,8 +68,8 @@ static int64_t payable_of(const struct model *model, const struct client *client
   const struct record *records = first_record(model, client);
   int64_t sum = 0;
   for (int n = 0; n < REQUESTS_MOST * GROUP_MOST; n++) {
-    if (records[n].state == ALLOWED && !records[n].unsure &&
-        is_payable(&model->stack.rules[i], records[n].stamp_us, now_us))
+    if (records[n].state == ALLOWED && is_owed(model, i, &records[n]) &&
+        is_payable(model, i, records[n].stamp_us, now_us))
       sum += records[n].cost[i];
   }
   return sum;
@@ -73,7 +85,7 @@ void dues_rolled(struct model *model, struct client *client, const int64_t *befo
     const weir_rule *rule = &model->stack.rules[i];
     int64_t owed = client->account->parts[i].owed;
     if (owed == before[i] || weir_rule_opens_windows(rule) ||
-        !is_payable(rule, dues->admitted_us, now_us) ||
+        !is_payable(model, i, dues->admitted_us, now_us) ||
         owed >= payable_of(model, client, i, now_us))
       continue;
     check_fails(model, CHECK_DUES, "client %d drops what may be paid",
@@ -103,15 +115,28 @@ void dues_given_back(struct model *model, struct client *client, const struct re
   check_dues(model, client);
 }
 
+/* The end of the last epoch that a payment of this stamp has paid by now, as an entry does. */
+static int64_t paid_until_us(const struct model *model, const struct client *client, int i,
+                             int64_t stamp_us) {
+  const weir_rule *rule = &model->stack.rules[i];
+  int64_t end_us = (stamp_us / rule->period_us + 1) * rule->period_us;
+  bool ahead =
+      world_clock_us(model, client) >= end_us - weir_held_run_up_us(rule, &model->settings);
+  return end_us + (ahead ? rule->period_us : 0);
+}
+
 /* What is paid was admitted in a period that lasts. */
 void check_paid(struct model *model, struct client *client, const struct record *record) {
   for (int i = 0; i < (int)model->stack.count; i++) {
     const struct truth *truth = truth_of(model, i);
     if (record->cost[i] == 0) continue;
-    if (!is_payable(&model->stack.rules[i], client->outage->dues.admitted_us, record->stamp_us))
+    if (!is_payable(model, (size_t)i, client->outage->dues.admitted_us, record->stamp_us))
       check_fails(model, CHECK_DUES, "client %d pays what was admitted in a period before",
                   world_client_number(model, client));
+    int64_t end_us = client->ends[i];
+    client->ends[i] = paid_until_us(model, client, i, record->stamp_us);
     if (truth->admitted != NULL) truth->admitted(model, client, i, record);
+    client->ends[i] = end_us;
     if (record->wish == TAKES) truth->bound(model, i);
   }
 }
@@ -201,10 +226,39 @@ static void check_sliding(struct model *model, const struct client *client, int 
   check_share(model, client, i, sums, limit, -1);
 }
 
+/* In one epoch: what it allowed since its outage began stands beside what it had paid for before. */
+static void check_held(struct model *model, const struct client *client, int i, int64_t epoch) {
+  const weir_rule *rule = &model->stack.rules[i];
+  const struct record *records = first_record(model, client);
+  struct sums sums = {0};
+  for (int n = 0; n < REQUESTS_MOST * GROUP_MOST; n++) {
+    const struct record *record = &records[n];
+    bool is_new = !record->known &&
+                  (record->state == ALLOWED || (record->state == ADMITTED && record->beside));
+    bool is_own = record->known && record->state == ADMITTED;
+    int64_t end_us =
+        is_own ? record->mark[i] : weir_held_end_us(rule, &model->settings, record->stamp_us);
+    if (record->wish != TAKES || (!is_new && !is_own) ||
+        epoch < record->stamp_us / rule->period_us || epoch >= end_us / rule->period_us)
+      continue;
+    if (is_own) sums.before += record->cost[i];
+    if (is_new) sums.used += record->cost[i];
+    if (is_new && record->cost[i] > sums.largest) sums.largest = record->cost[i];
+  }
+  int64_t all = sums.used + sums.before;
+  if (sums.used > 0 && CLIENTS * all >= rule->limit + CLIENTS * sums.largest)
+    check_fails(model, CHECK_ALLOWANCE,
+                "rule %d: client %d has %" PRId64 " places, %" PRId64 " of them by its account", i,
+                world_client_number(model, client), all, sums.used);
+}
+
 static void check_allowance(struct model *model, const struct client *client, int64_t at_us) {
   for (int i = 0; i < (int)model->stack.count && !(model->scope->flags & LEARNS); i++) {
     if (model->stack.rules[i].kind == WEIR_FIXED_WINDOW)
       check_fixed(model, client, i, at_us);
+    else if (weir_rule_is_held(&model->stack.rules[i]))
+      for (int64_t ahead = 0; ahead <= 1; ahead++)
+        check_held(model, client, i, at_us / model->stack.rules[i].period_us + ahead);
     else
       check_sliding(model, client, i, at_us);
   }
@@ -212,12 +266,12 @@ static void check_allowance(struct model *model, const struct client *client, in
 
 /* By the account. */
 void dues_allowed(struct model *model, struct client *client, struct record *record) {
-  struct outage *outage = client->outage;
-  for (int i = 0; i < (int)model->stack.count && !record->unsure; i++) {
-    if (weir_rule_takes_one(&model->stack.rules[i])) continue;
-    outage->dues.owed += record->cost[i];
+  struct dues *dues = &client->outage->dues;
+  for (size_t i = 0; i < model->stack.count; i++) {
+    if (weir_rule_takes_one(&model->stack.rules[i]) || !is_owed(model, i, record)) continue;
+    dues->owed += record->cost[i];
+    dues->admitted_us = record->stamp_us;
   }
-  if (!record->unsure) outage->dues.admitted_us = record->stamp_us;
   check_dues(model, client);
   check_allowance(model, client, record->stamp_us);
 }

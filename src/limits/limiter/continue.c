@@ -1,5 +1,7 @@
 #include "limiter/continue.h"
 
+#include "algorithm/in_flight.h"
+
 /* --- what a policy says ------------------------------------------------------------------------
  */
 
@@ -42,17 +44,26 @@ static size_t measured_by(const weir_stack *stack, size_t i) {
   return first;
 }
 
+/* What this process holds already is of its share: where it knows of less that others hold, it counts as
+ * if they held as much each. */
+static void count_own_first(weir_known *known, uint32_t share) {
+  for (size_t n = 0; n < known->count; n++) {
+    int64_t least = weir_account_whole(known->charges[n].own, share);
+    if (known->charges[n].amount < least) known->charges[n].amount = least;
+  }
+}
+
 bool weir_continue_begin(const weir_inside *inside, weir_account *account, bool afresh,
                          const weir_request_state *request, const weir_memo *memo,
-                         const weir_pool *pools, uint32_t peers, int64_t now_us) {
+                         const weir_pool *pools, weir_peers peers, int64_t now_us) {
   weir_known known[WEIR_RULES_MOST];
   uint32_t shares[WEIR_RULES_MOST];
   const weir_stack *rules = inside->rules;
   for (size_t i = 0; i < rules->count; i++) {
     size_t by = measured_by(rules, i);
     weir_memo_known(rules, inside->settings, memo, i, now_us, &known[i]);
-    shares[i] = weir_account_key_share(&memo->expected[by].share, &pools[by],
-                                       weir_account_process_share(&pools[by], peers));
+    shares[i] = weir_account_key_share(&memo->expected[by].share, &pools[by], peers);
+    if (weir_rule_is_held(&rules->rules[i])) count_own_first(&known[i], shares[i]);
   }
   weir_request_state first = {.kind = WEIR_BEGIN,
                               .known = known,
@@ -67,6 +78,21 @@ bool weir_continue_begin(const weir_inside *inside, weir_account *account, bool 
 
 /* --- answering ---------------------------------------------------------------------------------
  */
+
+/* What rule i admits at this time. Of what is held, and was sent without an answer, the store has the first
+ * of two periods at the most. Returns what is owed of it. */
+static int64_t count_admitted(const weir_inside *inside, weir_account *account, size_t i,
+                              int64_t cost, int64_t weight, int64_t at_us,
+                              weir_continue_manner manner) {
+  const weir_rule *rule = &inside->rules->rules[i];
+  bool owed = manner == WEIR_CONTINUE_OWES;
+  if (weir_rule_is_held(rule)) {
+    int64_t last_us = weir_held_end_us(rule, inside->settings, at_us) - rule->period_us;
+    owed = owed || (manner == WEIR_CONTINUE_UNSURE && last_us > at_us);
+    at_us = last_us;
+  }
+  return weir_account_admit(account, rule, i, cost, weight, at_us, owed);
+}
 
 /* A request as the limiter inside sees it. */
 typedef struct weir_outage_request {
@@ -147,8 +173,8 @@ bool weir_continue_admit(const weir_inside *inside, weir_account *account,
       request->up_to ? ask_up_to(inside, account, &out) : ask(inside, account, &out, WEIR_TAKE);
   if (status != WEIR_OK) return false;
   for (size_t i = 0; out.decision.allowed && i < inside->rules->count; i++)
-    *owed += weir_account_admit(account, &inside->rules->rules[i], i, cost_of(&out, i),
-                                out.weights[i], out.decision.at_us, manner == WEIR_CONTINUE_OWES);
+    *owed += count_admitted(inside, account, i, cost_of(&out, i), out.weights[i],
+                            out.decision.at_us, manner);
   translate(inside, account, &out, decision);
   return true;
 }
@@ -173,8 +199,7 @@ bool weir_continue_overrun(const weir_inside *inside, weir_account *account,
   *owed = 0;
   for (size_t i = 0; i < inside->rules->count; i++)
     if (costs[i] > 0)
-      *owed += weir_account_admit(account, &inside->rules->rules[i], i, costs[i], weights[i],
-                                  now_us, true);
+      *owed += count_admitted(inside, account, i, costs[i], weights[i], now_us, WEIR_CONTINUE_OWES);
   return true;
 }
 
@@ -190,8 +215,9 @@ int64_t weir_continue_owe_held(const weir_inside *inside, weir_account *account,
                                const weir_request_state *request, bool owes) {
   int64_t owed = 0;
   for (size_t i = 0; i < inside->rules->count; i++)
-    owed += weir_account_admit(account, &inside->rules->rules[i], i, weir_request_cost(request, i),
-                               0, request->decision.at_us, owes);
+    owed +=
+        count_admitted(inside, account, i, weir_request_cost(request, i), 0,
+                       request->decision.at_us, owes ? WEIR_CONTINUE_OWES : WEIR_CONTINUE_UNSURE);
   return owed;
 }
 

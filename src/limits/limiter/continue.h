@@ -60,7 +60,7 @@ typedef enum weir_continue_manner {
  * one that goes on (`afresh`). False: no memory, and nothing begins. */
 bool weir_continue_begin(const weir_inside *inside, weir_account *account, bool afresh,
                          const weir_request_state *request, const weir_memo *memo,
-                         const weir_pool *pools, uint32_t peers, int64_t now_us);
+                         const weir_pool *pools, weir_peers peers, int64_t now_us);
 
 /* Admits or denies a request in its own units; the account is rolled. `secret` makes the chances of
  * this process and key. *owed is what of it the account owes from now on. False: no memory. */

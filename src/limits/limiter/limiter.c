@@ -49,10 +49,10 @@ static uint64_t least_share(const weir_limiter *limiter) {
   uint32_t least = WEIR_SHARE_WHOLE;
   weir_table_read_pools(limiter->table, pools);
   for (size_t i = 0; i < limiter->stack.count; i++) {
-    uint32_t share = weir_account_process_share(&pools[i], limiter->peers);
+    uint32_t share = weir_account_process_share(&pools[i], limiter->peers.count);
     if (pools[i].charges > 0 && share < least) least = share;
   }
-  return pools[0].charges > 0 ? least : WEIR_SHARE_WHOLE / limiter->peers;
+  return pools[0].charges > 0 ? least : WEIR_SHARE_WHOLE / limiter->peers.count;
 }
 
 /* What the caller's structure has beyond ours is 0; what ours has beyond the caller's is left out.

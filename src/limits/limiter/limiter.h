@@ -94,7 +94,7 @@ struct weir_limiter {
   unsigned process; /* that created it: weir_process_number */
 
   weir_fallback fallback;
-  uint32_t peers;
+  weir_peers peers;
   weir_limiter *_Atomic local; /* that counts for accounts (outage.c); NULL: not needed so far */
 
   int64_t held_back_us;      /* the clock guard's: the largest backward step that is held back, */

@@ -119,7 +119,7 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
   *processes = (uint32_t)process_count;
   settings->processes = process_count;
   limiter->memo_keys = (size_t)memo_keys;
-  limiter->peers = (uint32_t)peers;
+  limiter->peers = (weir_peers){(uint32_t)peers, o.peers != 0};
   limiter->fallback = (weir_fallback)o.fallback;
   limiter->caller_renews = o.renew == WEIR_RENEW_BY_CALLER;
   /* A denial is not repeated for longer than what it rests on may be believed. */

@@ -207,7 +207,7 @@ void weir_limiter_fall_back(weir_limiter *limiter, weir_request_state *request,
         message,
         "%s; this process has not met its store yet and takes its share to be 1/%" PRIu32
         " (peers)",
-        why.text, limiter->peers);
+        why.text, limiter->peers.count);
   }
   request->decision.source = source;
   request->decision.store_status = failure;

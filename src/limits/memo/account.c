@@ -29,9 +29,24 @@ uint32_t weir_account_process_share(const weir_pool *pool, uint32_t peers) {
   return mix(pool->mine, pool->all, prior_of(pool), WEIR_SHARE_WHOLE / peers);
 }
 
-uint32_t weir_account_key_share(const weir_share *share, const weir_pool *pool,
-                                uint32_t process_share) {
-  return mix(share->mine, share->all, prior_of(pool), process_share);
+/* Told, the more this process has measured of the key the more it is taken to be like its other keys. */
+static uint32_t expected_share(const weir_share *share, const weir_pool *pool, weir_peers peers) {
+  uint32_t like = weir_account_process_share(pool, peers.count);
+  uint32_t even = WEIR_SHARE_WHOLE / peers.count;
+  if (!peers.are_told || like <= even) return like;
+  if (share->mine <= 0) return even;
+  int64_t prior = prior_of(pool);
+  return even + (uint32_t)((wide)(like - even) * share->mine / ((wide)share->mine + prior));
+}
+
+uint32_t weir_account_key_share(const weir_share *share, const weir_pool *pool, weir_peers peers) {
+  return mix(share->mine, share->all, prior_of(pool), expected_share(share, pool, peers));
+}
+
+int64_t weir_account_whole(int64_t own, uint32_t share) {
+  const int64_t most = INT64_C(1) << 53;
+  wide whole = (wide)own * WEIR_SHARE_WHOLE / share;
+  return whole < most ? (int64_t)whole : most;
 }
 
 /* --- periods -----------------------------------------------------------------------------------
@@ -44,15 +59,25 @@ static int64_t span_us(const weir_rule *rule) {
   return fills_us > 0 ? fills_us : 1;
 }
 
-/* What is owed of it can be paid until this rule's next period begins; else for a span. */
+/* What is owed of it can be paid until this rule's next period begins; else for a span. What is held
+ * is owed from the begin of the last period that it is held in. */
 static bool ends_at_once(const weir_rule *rule) {
-  return weir_rule_is_held(rule) || (weir_rule_keeps_counts(rule) && !weir_rule_slides(rule));
+  return !weir_rule_is_held(rule) && weir_rule_keeps_counts(rule) && !weir_rule_slides(rule);
 }
 
 static void begin_period(weir_account_part *part, int64_t begin_us) {
   part->begin_us = begin_us;
   part->opened = part->open = false;
-  part->charged = part->paid = 0;
+  part->charged = part->ahead = part->paid = 0;
+}
+
+/* What is held on has used the u of the period that it comes into. */
+static void follow_period(weir_account_part *part, int64_t span, int64_t now_us) {
+  int64_t begin_us = now_us - now_us % span;
+  int64_t stays = begin_us == part->begin_us + span ? part->ahead : 0;
+  begin_period(part, begin_us);
+  part->charged = stays;
+  part->opened = stays > 0;
 }
 
 weir_account *weir_account_create(const weir_stack *stack) {
@@ -103,7 +128,7 @@ int64_t weir_account_roll(weir_account *account, const weir_stack *stack, int64_
     weir_account_part *part = &account->parts[i];
     int64_t span = span_us(rule);
     int64_t until_us = weir_account_payable_until(account, rule, i);
-    if (now_us >= part->begin_us + span) begin_period(part, now_us - now_us % span);
+    if (now_us >= part->begin_us + span) follow_period(part, span, now_us);
     int64_t over = now_us >= part->old_us + span ? part->old : 0;
     if (now_us >= until_us) over = part->owed;
     take_off_owed(part, over);
@@ -171,6 +196,7 @@ int64_t weir_account_admit(weir_account *account, const weir_rule *rule, size_t 
   if (weir_rule_opens_windows(rule) && !part->open) part->begin_us = at_us;
   part->open = part->opened = part->begun = true;
   part->charged += weight;
+  if (weir_rule_is_held(rule) && at_us > part->begin_us) part->ahead += weight;
   if (!owed || weir_rule_takes_one(rule)) return 0; /* a log has no entry for what is paid later */
   if (part->owed == 0) {
     part->young_us = at_us;
@@ -216,6 +242,7 @@ int64_t weir_account_refund(weir_account *account, const weir_rule *continued, s
   wide counted = (wide)cost * continued->parts * WEIR_SHARE_WHOLE / part->share;
   *weight = counted < part->charged ? (int64_t)counted : part->charged;
   part->charged -= *weight;
+  if (part->ahead > part->charged) part->ahead = part->charged;
   if (!owed) return 0;
   int64_t of_owed = cost < part->owed ? cost : part->owed;
   int64_t of_paid = cost - of_owed < part->paid ? cost - of_owed : part->paid;

@@ -41,7 +41,8 @@ typedef struct weir_account_part {
   bool opened;      /* ... and in this period: its u is used */
   bool open;        /* of a quota: its window is */
   int64_t begin_us; /* of this period */
-  int64_t charged;  /* in it, weighed, in parts */
+  int64_t charged;  /* in it, weighed, in parts; ... */
+  int64_t ahead;    /* ... of that, what is held in the next one as well */
   int64_t owed;     /* cost: admitted, certainly not in the store, and not paid */
   int64_t owed_us;  /* when the last of it was admitted */
   int64_t old;      /* of what is owed: admitted before the rest of it, ... */
@@ -59,11 +60,20 @@ typedef struct weir_account {
   weir_account_part parts[];
 } weir_account;
 
-/* The share of a process that has this pool, and of a key of its. `peers` counts where nothing is
- * known. */
+/* How many processes share the rules. That counts where nothing is known; told, it is also what a
+ * process goes by under a key that it has not seen: so a key that comes to others than it came to
+ * is not all of each. */
+typedef struct weir_peers {
+  uint32_t count;
+  bool are_told;
+} weir_peers;
+
+/* The share of a process that has this pool, and of a key of its. */
 uint32_t weir_account_process_share(const weir_pool *pool, uint32_t peers);
-uint32_t weir_account_key_share(const weir_share *share, const weir_pool *pool,
-                                uint32_t process_share);
+uint32_t weir_account_key_share(const weir_share *share, const weir_pool *pool, weir_peers peers);
+
+/* What all have where this share of it is `own`: 2^53 at the most. */
+int64_t weir_account_whole(int64_t own, uint32_t share);
 
 /* An empty one. NULL: no memory. Freed with free(). */
 weir_account *weir_account_create(const weir_stack *stack);
@@ -91,7 +101,8 @@ uint32_t weir_account_chance(const weir_account *account, size_t i, uint64_t sec
 int64_t weir_account_cost(const weir_account *account, const weir_rule *continued, size_t i,
                           int64_t parts, bool up_to, uint32_t chance);
 
-/* Admitted, at this time; owed unless the store perhaps has it. Returns what is owed of it. */
+/* Admitted, at this time; what is held: in the period that began then, and is the last that it is held
+ * in. Owed unless the store perhaps has it. Returns what is owed of it. */
 int64_t weir_account_admit(weir_account *account, const weir_rule *rule, size_t i, int64_t cost,
                            int64_t weight, int64_t at_us, bool owed);
 
