@@ -73,6 +73,22 @@ static void add_window_total(struct report *report, struct tally *tally,
            before.by_policy);
 }
 
+/* Of the windows that the outage lasted, which only the policy admitted anything in. */
+static void add_shortest(struct report *report, struct tally *tally,
+                         const struct fault_course *course, const struct lane *lane,
+                         size_t number) {
+  int64_t least = lane->limit;
+  for (int key = 0; key < lane_keys(lane); key++)
+    for (int64_t window = window_at(tally, course->begin_us) + 1;
+         window < window_at(tally, course->end_us); window++) {
+      const struct cell *cell = &tally->cells[number][key][window];
+      if (cell->by_store + cell->by_policy < least) least = cell->by_store + cell->by_policy;
+    }
+  struct figure *figure = add(report, lane, ", unused", "L");
+  figure->value = 1 - (double)least / (double)lane->limit;
+  figure->worst = lane->short_of;
+}
+
 /* What a server forgot when it was killed may be admitted once more. */
 static void add_day_total(struct report *report, struct tally *tally, const struct fault *fault,
                           const struct fault_course *course, const struct lane *lane,
@@ -115,7 +131,7 @@ static void add_held(struct report *report, struct tally *tally, const struct fa
   struct figure *shares = add(report, lane, ", sum of shares", "L");
   for (size_t i = 0; i < PROCESSES; i++)
     shares->value += (double)tally->shares[number][i] / 1e6;
-  shares->worst = SHARES_MOST;
+  *(lane->worst > 0 ? &shares->worst : &shares->median) = SHARES_MOST; /* few places say little */
 }
 
 /* --- denials, policies, times --------------------------------------------------------------------
@@ -201,6 +217,7 @@ size_t figures_of(struct tally *tally, const struct fault *fault, const struct f
       add_day_total(&report, tally, fault, course, lane, i);
     else
       add_window_total(&report, tally, course, lane, i);
+    if (lane->short_of > 0) add_shortest(&report, tally, course, lane, i);
     if (lane->denied_percent > 0) add_denied(&report, tally, course, lane, i);
     if (lane->fallback != WEIR_FALLBACK_LOCAL) add_policy(&report, tally, lane, i);
   }

@@ -22,6 +22,12 @@ enum {
   WINDOW_US = 1000000
 };
 
+typedef enum lane_keys_kind {
+  KEYS_ANYWHERE,
+  KEYS_STAY, /* each comes to one process: as many as there are */
+  KEYS_MOVE  /* they do, but from the fault on the first comes to all */
+} lane_keys_kind;
+
 typedef enum lane_callers {
   CALLERS_TAKE,    /* take, and that is it */
   CALLERS_SETTLE,  /* take ten, find that they needed one, and give back nine */
@@ -39,6 +45,8 @@ struct lane {
   bool is_day; /* the rule has a window of a day: key 0 begins late, after others have warmed up */
   bool is_beside_before; /* its worst window is compared with the worst before the fault, if that
                             is above the limit */
+  lane_keys_kind kept;
+  uint32_t peers; /* told; 0: not */
   lane_callers callers;
   unsigned fallback; /* WEIR_FALLBACK_... */
   int threads;       /* of each process; 0: two */
@@ -46,6 +54,7 @@ struct lane {
 
   /* The goals; 0: none. Of totals, in limits: the worst of all runs, and the median. */
   double worst, median;
+  double short_of;       /* of all windows of the outage, the least used: that much is unused */
   double denied_percent; /* of what an ideal limiter admits around the outage, was denied */
 };
 

@@ -75,6 +75,9 @@ static int draw_key(struct caller *caller, const struct lane *lane) {
   if (lane->is_day)
     return 1 + WARM_KEYS * (int)((real_time_us() - tally->origin_us) / WINDOW_US) +
            (int)(next_number(&caller->random) >> 33) % WARM_KEYS;
+  bool has_moved = lane->kept == KEYS_MOVE && atomic_load(&tally->fault_us) > 0;
+  if (lane->kept != KEYS_ANYWHERE)
+    return has_moved && next_number(&caller->random) >> 63 == 0 ? 0 : (int)caller->process;
   double at = uniform(&caller->random);
   int key = 0;
   while (key < lane_keys(lane) - 1 && caller->until[key] <= at)
@@ -245,6 +248,7 @@ static weir_limiter *make_limiter(weir_store *store, const struct lane *lane) {
   weir_limiter *limiter;
   weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
   options.fallback = lane->fallback;
+  options.peers = lane->peers;
   if (weir_limiter_create(store, lane->rule, &options, &limiter, &message) != WEIR_OK)
     give_up("%s: %s", lane->rule, message.text);
   return limiter;
