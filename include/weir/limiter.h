@@ -97,6 +97,14 @@ WEIR_EXPORT const char *weir_limiter_warning(const weir_limiter *limiter);
  * once; destroying it frees what no other thread of the parent was changing at the fork. */
 WEIR_EXPORT void weir_limiter_destroy(weir_limiter *limiter);
 
+/* Takes the place of another limiter on the same store, as after a change of its limits: goes on with
+ * the shares that it has measured, and while the store is away with what it admitted and owes. The
+ * other may still be in use; no key is to be asked of both. It must live until this one is destroyed,
+ * or follows another; `before` NULL: none. Does nothing to what the store decides.
+ * WEIR_BAD_ARGUMENT: the rules do not count on the same keys, and nothing is taken over. Any thread. */
+WEIR_EXPORT weir_status weir_limiter_follow(weir_limiter *limiter, weir_limiter *before,
+                                            weir_message *message);
+
 /* Who decided. */
 typedef enum weir_source {
   WEIR_SOURCE_STORE,    /* the store was asked for this decision */

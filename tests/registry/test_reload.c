@@ -67,6 +67,43 @@ static void test_other_options_are_another_limiter_on_the_same_store(void **stat
   weir_registry_release(newer);
 }
 
+static int admit_all(const weir_registry *registry, const char *name) {
+  weir_target target = target_of(registry, name, "k");
+  char key[16];
+  int admitted = 0;
+  snprintf(key, sizeof key, "%s:k", name);
+  for (int i = 0; i < 40; i++)
+    admitted += take(&target, key, NULL);
+  return admitted;
+}
+
+/* The store is away. Half of 20 is 10, of 30 five more, and again of 40; other names, tiers and limits
+ * have what is theirs. */
+static void test_a_changed_limit_admits_no_share_again(void **state) {
+#define AWAY "stores: {m: {url: \"redis://127.0.0.1:1\", peers: 2}}\n"
+  (void)state;
+  weir_registry *first = build(
+      LISTEN AWAY "limiters: {a: {rule: \"quota:20/1d\"}, b: {rule: \"quota:20/1d\"}}\n", NULL);
+  assert_in_range(admit_all(first, "a"), 10, 11);
+  weir_registry *second = build(
+      LISTEN AWAY "limiters: {a: {rule: \"quota:30/1d\"}, b: {rule: \"quota:20/1d\"}}\n", first);
+  weir_registry_release(first);
+  assert_in_range(admit_all(second, "a"), 4, 6);
+  assert_in_range(admit_all(second, "b"), 10, 11);
+  assert_null(build_with(LISTEN AWAY "limiters: {a: {rule: \"quota:99/1d\"}, b: {rule: \"x\"}}\n",
+                         second, &faults));
+  weir_registry *third = build(
+      LISTEN AWAY "limiters: {a: {rule: \"quota:40/1d\"}, b: {rule: \"quota:31/1d\"}}\n", second);
+  weir_registry_release(second);
+  assert_in_range(admit_all(third, "a"), 4, 6);
+  assert_in_range(admit_all(third, "b"), 4, 6);
+  weir_registry *fourth = build(
+      LISTEN AWAY "limiters: {a: {rule: \"quota:30/1d\"}, b: {rule: \"quota:41/1d\"}}\n", third);
+  weir_registry_release(third);
+  assert_int_equal(admit_all(fourth, "a"), 0);
+  weir_registry_release(fourth);
+}
+
 static void test_a_fault_keeps_the_old(void **state) {
   (void)state;
   weir_registry *old = build(LISTEN STORE "limiters: {a: {rule: \"quota:1/1d\"}}\n", NULL);
@@ -329,6 +366,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_what_means_the_same_is_carried_over),
       cmocka_unit_test(test_other_options_are_another_limiter_on_the_same_store),
+      cmocka_unit_test(test_a_changed_limit_admits_no_share_again),
       cmocka_unit_test(test_a_fault_keeps_the_old),
       cmocka_unit_test(test_throttle_is_carried_over_unless_it_changed),
       cmocka_unit_test(test_a_rule_that_counts_anew_is_told),

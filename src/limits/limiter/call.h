@@ -305,6 +305,14 @@ void weir_leases_plan_others(weir_call *call, const weir_request_state *leader,
 /* The limiter inside, for continue.c. */
 weir_inside weir_outage_inside(const struct weir_limiter *limiter, struct weir_limiter *local);
 
+/* Where the limiter takes another's place, and has no account of the entry's key: the other's, and what
+ * that knows of the key. The entry is locked. */
+void weir_outage_inherit(struct weir_limiter *limiter, struct weir_limiter *local,
+                         weir_memo_entry *entry, const weir_request_state *request, int64_t now_us);
+
+/* What groups have taught, those of the limiter before among them. No entry is locked. */
+void weir_limiter_read_pools(struct weir_limiter *limiter, weir_pool pools[WEIR_RULES_MOST]);
+
 /* Leaves the account's periods that are over: what was owed in them is not paid any more. */
 void weir_outage_roll(struct weir_limiter *limiter, weir_account *account);
 

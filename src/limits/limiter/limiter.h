@@ -22,6 +22,7 @@
  *     lease.c     what was charged ahead: using it, charging it, giving it back
  *     call.c      calls for reuse; what other threads do to their requests
  *     outage.c    the answer of the limiter's policy where the store gave none, and what follows
+ *     inherit.c   public entry point of one that takes another's place, and goes on where that is
  *     continue.c  what a policy says, and what is done with a key's account: without locks
  */
 #ifndef WEIR_LIMITER_LIMITER_H
@@ -96,6 +97,8 @@ struct weir_limiter {
   weir_fallback fallback;
   weir_peers peers;
   weir_limiter *_Atomic local; /* that counts for accounts (outage.c); NULL: not needed so far */
+  weir_lock before_lock;       /* guards the next; */
+  weir_limiter *before;        /* whose place this one takes (inherit.c); NULL: none's */
 
   int64_t held_back_us;      /* the clock guard's: the largest backward step that is held back, */
   int64_t grain_us;          /* and how often it writes down the time, by what clocks may differ */

@@ -99,7 +99,9 @@ weir_inside weir_outage_inside(const weir_limiter *limiter, weir_limiter *local)
 static bool begin(weir_limiter *limiter, weir_limiter *local, weir_memo_entry *entry,
                   const weir_request_state *request, const weir_pool *pools, int64_t now_us) {
   const weir_inside inside = weir_outage_inside(limiter, local);
+  weir_outage_inherit(limiter, local, entry, request, now_us);
   bool afresh = entry->account != NULL;
+  if (afresh && !weir_account_is_quiet(entry->account, now_us)) return true;
   weir_account *account = afresh ? entry->account : weir_account_create(&limiter->stack);
   if (account == NULL) return false;
   bool begun = weir_continue_begin(&inside, account, afresh, request, entry->memo, pools,
@@ -134,7 +136,7 @@ static weir_memo_entry *lock_account(weir_limiter *limiter, weir_limiter *local,
     }
     weir_lock_leave(&entry->shard->lock);
     if (read) return NULL;
-    weir_table_read_pools(limiter->table, pools);
+    weir_limiter_read_pools(limiter, pools);
   }
 }
 

@@ -26,7 +26,9 @@ typedef struct weir_shared_store {
 } weir_shared_store;
 
 struct weir_shared_limiter {
-  atomic_size_t holders;
+  atomic_size_t holders;              /* who ask it */
+  atomic_size_t ties;                 /* they all together, and the one that takes its place */
+  struct weir_shared_limiter *before; /* whose place this one takes; NULL: none's */
   weir_shared_store *store;
   weir_limiter_options options;
   weir_limiter *limiter;
@@ -102,12 +104,20 @@ static weir_status share_store(builder *self, const char *url, weir_message *mes
   return WEIR_OK;
 }
 
+static void untie(weir_shared_limiter *shared) {
+  while (shared != NULL && let_go(&shared->ties)) {
+    weir_shared_limiter *before = shared->before;
+    weir_limiter_destroy(shared->limiter);
+    release_store(shared->store);
+    free(shared);
+    shared = before;
+  }
+}
+
 void weir_registry_let_go(weir_shared_limiter *shared) {
   if (!let_go(&shared->holders)) return;
   weir_limiter_return_leases(shared->limiter, NULL); /* what cannot go back stays charged */
-  weir_limiter_destroy(shared->limiter);
-  release_store(shared->store);
-  free(shared);
+  untie(shared);
 }
 
 /* What a limiter decides by. */
@@ -138,6 +148,8 @@ static weir_status make_limiter(const meaning *wanted, weir_shared_limiter **mad
   weir_shared_limiter *shared = malloc(sizeof *shared + length + 1);
   if (shared == NULL) return no_memory(message);
   atomic_init(&shared->holders, 1);
+  atomic_init(&shared->ties, 1);
+  shared->before = NULL;
   shared->store = wanted->store;
   shared->options = *wanted->options;
   memcpy(shared->rule, wanted->rule, length + 1);
@@ -236,6 +248,44 @@ static weir_store *find_opened(void *context, const weir_config_store *store) {
   return store_of(((const builder *)context)->registry, store)->store;
 }
 
+/* --- changed limits -----------------------------------------------------------------------------
+ *
+ * A new limiter of the same name goes on where the one before is. That stays for it until another
+ * takes its own place, and takes nobody's any more: so they are two at the most. */
+
+static weir_shared_limiter *find_meant(const weir_registry *registry, const weir_registry *of,
+                                       const weir_config_limiter *config, const char *rule) {
+  if (rule == NULL || config->store == NULL) return NULL;
+  const meaning wanted = {store_of(of, config->store), rule, &config->store->options};
+  return find_shared(registry, &wanted);
+}
+
+static void take_place(const builder *self, const weir_config_limiter *config, const char *rule,
+                       const weir_config_limiter *was, const char *old_rule) {
+  weir_shared_limiter *shared = find_meant(self->registry, self->registry, config, rule);
+  weir_shared_limiter *before = find_meant(self->old, self->old, was, old_rule);
+  bool is_new = find_meant(self->old, self->registry, config, rule) == NULL;
+  if (shared == NULL || before == NULL || !is_new || shared->before != NULL ||
+      weir_limiter_follow(shared->limiter, before->limiter, NULL) != WEIR_OK)
+    return;
+  weir_limiter_follow(before->limiter, NULL, NULL);
+  untie(before->before);
+  before->before = NULL;
+  hold(&before->ties);
+  shared->before = before;
+}
+
+static void take_places(const builder *self, const weir_config_limiter *config) {
+  const weir_named *old = weir_registry_find(self->old, config->name, strlen(config->name));
+  if (old == NULL) return;
+  const weir_config_limiter *was = old->config;
+  take_place(self, config, config->rule, was, was->rule);
+  for (size_t i = 0; i < config->tier_count; i++)
+    for (size_t n = 0; n < was->tier_count; n++)
+      if (strcmp(config->tiers[i].name, was->tiers[n].name) == 0)
+        take_place(self, config, config->tiers[i].rule, was, was->tiers[n].rule);
+}
+
 static bool has_name(const void *context, const void *item, const void *wanted) {
   const weir_named *named = *(const weir_named *const *)item;
   (void)context;
@@ -271,6 +321,7 @@ static void add_named(builder *self, const weir_config_limiter *config) {
   }
 
   if (named->tiers != NULL) weir_named_warn_of_tiers(named, self->faults);
+  if (self->old != NULL) take_places(self, config);
 
   named->holds = weir_registry_holds(named->own);
   for (size_t i = 0; named->tiers != NULL && i < config->tier_count; i++)

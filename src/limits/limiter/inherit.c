@@ -1,0 +1,108 @@
+/* Taking the place of another limiter, as after a change of its limits. What that one has measured of its
+ * shares, and what it admitted while the store is away, goes on in this one:
+ *
+ *     limiter ── before ──> its pools    added to this one's own
+ *                      ├──> a memo       copied, with the share of its key, while this one has none
+ *                      └──> an account   moved, with what it owes; what it counted is counted anew
+ *
+ * Key by key, when an outage asks for it: nothing of it is on the way of a request that the store
+ * decides. Locks: an entry of this limiter, then `before_lock`, then entries of the other.
+ */
+#include <string.h>
+
+#include "limiter/limiter.h"
+
+weir_status weir_limiter_follow(weir_limiter *limiter, weir_limiter *before,
+                                weir_message *message) {
+  weir_status status = weir_limiter_check_process(limiter, message);
+  if (status != WEIR_OK) return status;
+  bool fits = before == NULL || (before != limiter && before->store == limiter->store &&
+                                 before->stack.count == limiter->stack.count);
+  for (size_t i = 0; fits && before != NULL && i < limiter->stack.count; i++)
+    fits = strcmp(before->stack.rules[i].tag, limiter->stack.rules[i].tag) == 0;
+  if (!fits) {
+    weir_message_set(message,
+                     "the limiter before: accepted is another one on the same store, whose rules "
+                     "count on the same keys");
+    return WEIR_BAD_ARGUMENT;
+  }
+  weir_lock_take(&limiter->before_lock);
+  limiter->before = before;
+  weir_lock_leave(&limiter->before_lock);
+  return WEIR_OK;
+}
+
+void weir_limiter_read_pools(weir_limiter *limiter, weir_pool pools[WEIR_RULES_MOST]) {
+  weir_pool more[WEIR_RULES_MOST] = {{0}};
+  weir_table_read_pools(limiter->table, pools);
+  weir_lock_take(&limiter->before_lock);
+  if (limiter->before != NULL) weir_table_read_pools(limiter->before->table, more);
+  weir_lock_leave(&limiter->before_lock);
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    pools[i].mine += more[i].mine;
+    pools[i].all += more[i].all;
+    pools[i].cost += more[i].cost;
+    pools[i].charges += more[i].charges;
+  }
+}
+
+/* It counts on the same keys. What it denied was above another limit. */
+static void copy_memo(const weir_limiter *limiter, weir_memo_entry *entry,
+                      const weir_memo_entry *old) {
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    const weir_share *share = &entry->memo->expected[i].share;
+    if (share->mine != 0 || share->all != 0 || share->before != 0 || share->last != 0) return;
+  }
+  memcpy(entry->memo, old->memo, weir_memo_bytes(&limiter->stack));
+  entry->memo->denied_cost = 0;
+}
+
+/* Has the limiter inside count what that of the other one has counted of this key. */
+static bool count_anew(weir_limiter *local, weir_limiter *old_local,
+                       const weir_request_state *request, int64_t now_us) {
+  weir_known known[WEIR_RULES_MOST];
+  weir_memo_entry *counted = weir_limiter_lock(old_local, request->key, request->key_length);
+  if (counted == NULL) return false;
+  for (size_t i = 0; i < local->stack.count; i++) {
+    weir_memo_known(&old_local->stack, &old_local->settings, counted->memo, i, now_us, &known[i]);
+    for (size_t n = 0; n < known[i].count; n++)
+      known[i].charges[n].amount /= old_local->stack.rules[i].parts;
+  }
+  weir_lock_leave(&counted->shard->lock);
+  weir_request_state first = {.kind = WEIR_BEGIN,
+                              .known = known,
+                              .afresh = true,
+                              .key = request->key,
+                              .key_length = request->key_length};
+  return weir_limiter_answer(local, &first, NULL) == WEIR_OK;
+}
+
+static void move_account(weir_limiter *local, weir_limiter *old_local, weir_memo_entry *entry,
+                         weir_memo_entry *old) {
+  entry->account = old->account;
+  old->account = NULL;
+  for (size_t i = 0; i < local->stack.count; i++) {
+    weir_account_part *part = &entry->account->parts[i];
+    part->charged = part->charged / old_local->stack.rules[i].parts * local->stack.rules[i].parts;
+    part->ahead = part->ahead / old_local->stack.rules[i].parts * local->stack.rules[i].parts;
+  }
+}
+
+/* One that is being decided there stays: a payment may be under way. */
+void weir_outage_inherit(weir_limiter *limiter, weir_limiter *local, weir_memo_entry *entry,
+                         const weir_request_state *request, int64_t now_us) {
+  if (entry->account != NULL) return;
+  weir_lock_take(&limiter->before_lock);
+  weir_limiter *before = limiter->before;
+  weir_memo_entry *old =
+      before != NULL ? weir_limiter_lock(before, request->key, request->key_length) : NULL;
+  if (old != NULL) {
+    weir_limiter *old_local = atomic_load_explicit(&before->local, memory_order_acquire);
+    copy_memo(limiter, entry, old);
+    if (old->account != NULL && old_local != NULL && !old->busy &&
+        count_anew(local, old_local, request, now_us))
+      move_account(local, old_local, entry, old);
+    weir_lock_leave(&old->shard->lock);
+  }
+  weir_lock_leave(&limiter->before_lock);
+}
