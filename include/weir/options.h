@@ -102,8 +102,9 @@ typedef struct weir_limiter_options {
   unsigned flags;    /* enum weir_limiter_flag */
   unsigned fallback; /* enum weir_fallback; default WEIR_FALLBACK_LOCAL */
   /* How many limiters share a rule, for one that has not met its store since it was created: with
-   * WEIR_FALLBACK_LOCAL it takes its share to be 1 / peers. Later its share is measured. 1 to
-   * 100000; default: processes where that is set, else 8. */
+   * WEIR_FALLBACK_LOCAL it takes its share to be 1 / peers. Later its share is measured; told here, peers
+   * then bounds its share of a key that it has not measured. 1 to 100000; default: processes where
+   * that is set, else 8. */
   uint32_t peers;
   uint32_t reserved; /* 0 */
   unsigned

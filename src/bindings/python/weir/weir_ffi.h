@@ -137,6 +137,8 @@ const char *weir_limiter_warning(const weir_limiter *limiter);
 
 void weir_limiter_destroy(weir_limiter *limiter);
 
+weir_status weir_limiter_follow(weir_limiter *limiter, weir_limiter *before, weir_message *message);
+
 typedef enum weir_source {
   WEIR_SOURCE_STORE = 0,
   WEIR_SOURCE_LOCAL = 1,
