@@ -84,9 +84,9 @@ static void add_shortest(struct report *report, struct tally *tally,
       const struct cell *cell = &tally->cells[number][key][window];
       if (cell->by_store + cell->by_policy < least) least = cell->by_store + cell->by_policy;
     }
-  struct figure *figure = add(report, lane, ", unused", "L");
-  figure->value = 1 - (double)least / (double)lane->limit;
-  figure->worst = lane->short_of;
+  struct figure *figure = add(report, lane, ", unused", "%");
+  figure->value = 100 - 100 * (double)least / (double)lane->limit;
+  figure->worst = lane->unused_percent;
 }
 
 /* What a server forgot when it was killed may be admitted once more. */
@@ -128,7 +128,7 @@ static void add_held(struct report *report, struct tally *tally, const struct fa
            " ms after it began; in all: %" PRId64 " given, %" PRId64 " denied",
            held.by_policy, held.all, (held.at_us - course->begin_us) / 1000,
            answers->by_policy_allowed, answers->by_policy_denied);
-  struct figure *shares = add(report, lane, ", sum of shares", "L");
+  struct figure *shares = add(report, lane, ", sum of shares", "");
   for (size_t i = 0; i < PROCESSES; i++)
     shares->value += (double)tally->shares[number][i] / 1e6;
   *(lane->worst > 0 ? &shares->worst : &shares->median) = SHARES_MOST; /* few places say little */
@@ -217,7 +217,7 @@ size_t figures_of(struct tally *tally, const struct fault *fault, const struct f
       add_day_total(&report, tally, fault, course, lane, i);
     else
       add_window_total(&report, tally, course, lane, i);
-    if (lane->short_of > 0) add_shortest(&report, tally, course, lane, i);
+    if (lane->unused_percent > 0) add_shortest(&report, tally, course, lane, i);
     if (lane->denied_percent > 0) add_denied(&report, tally, course, lane, i);
     if (lane->fallback != WEIR_FALLBACK_LOCAL) add_policy(&report, tally, lane, i);
   }

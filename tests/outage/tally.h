@@ -54,7 +54,7 @@ struct lane {
 
   /* The goals; 0: none. Of totals, in limits: the worst of all runs, and the median. */
   double worst, median;
-  double short_of;       /* of all windows of the outage, the least used: that much is unused */
+  double unused_percent; /* of the window of the outage in which least is admitted */
   double denied_percent; /* of what an ideal limiter admits around the outage, was denied */
 };
 
