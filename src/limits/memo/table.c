@@ -218,8 +218,8 @@ const weir_denials_place *weir_table_denials(const weir_table *table) {
 /* Sums are halved in a while, so that what was long ago counts less: by all processes at the same moments,
  * as shares of one time add up to 1. They are signed, and halved towards 0. */
 void weir_shard_learn(weir_shard *shard, weir_lesson *lessons, size_t rules, int64_t now_us) {
-  bool halves = now_us / POOL_HALVES_US != shard->halved_us / POOL_HALVES_US;
-  if (halves) shard->halved_us = now_us;
+  bool halves = now_us >= shard->halves_us;
+  if (halves) shard->halves_us = (now_us / POOL_HALVES_US + 1) * POOL_HALVES_US;
   for (size_t i = 0; i < rules; i++) {
     weir_pool *pool = &shard->pools[i];
     if (halves)

@@ -65,7 +65,7 @@ struct weir_shard {
   weir_decided decided;  /* under this lock */
   weir_memo_entry *own[WEIR_OWN_BUCKETS];
   int64_t unpaid;    /* what its keys owed that were given up */
-  int64_t halved_us; /* when the pools were */
+  int64_t halves_us; /* when the pools are next */
   weir_pool pools[]; /* by rule */
 };
 
