@@ -101,12 +101,14 @@ static void in_flight_learn(weir_rule_state *r, int64_t own, int64_t held) {
   int64_t now_us = r->frame->clock_us;
   int64_t since_us = now_us - memory->learnt_us;
   if (!r->frame->settings->notices_loss) return;
-  bool connected = memory->learnt_us > 0 && since_us >= 0;
+  if (memory->learnt_us == 0 || since_us < 0) {
+    memory->learnt_us = now_us;
+    return;
+  }
   int64_t weight = (since_us < period ? since_us : period) * PERIOD_WEIGHT / period;
-  if (connected && weight == 0) return;
+  if (weight == 0) return;
   int64_t passed = now_us / period - memory->learnt_us / period;
   memory->learnt_us = now_us;
-  if (!connected) return;
   if (held > r->rule->limit) held = r->rule->limit; /* who is denied has added, too */
   if (held < own) held = own;
   if (passed > 0) weir_share_halve(share, passed);
