@@ -171,6 +171,24 @@ static void what_is_held_for_one_period_more_is_paid_there(void **state) {
   world_close(&w);
 }
 
+/* Late, as by a busy thread: it was owed in a period that is over. */
+static void what_is_left_late_pays_for_no_other(void **state) {
+  world w;
+  weir_reservation *early, *ahead, *last;
+  (void)state;
+  open_with(&w, RULE, WEIR_FALLBACK_LOCAL);
+  assert_non_null(early = enter_without(&w));
+  world_set(&w, PERIOD_US - RUN_UP_US);
+  assert_non_null(ahead = enter_without(&w));
+  world_set(&w, PERIOD_US);
+  leave(early);
+  assert_int_equal(enter(&w, 1, &last, NULL), WEIR_OK);
+  assert_int_equal(counts_of(&w).paid, 1);
+  if (last != NULL) leave(last);
+  leave(ahead);
+  world_close(&w);
+}
+
 static void other_policies_do_as_they_say(void **state) {
   world w;
   weir_reservation *place;
@@ -203,6 +221,7 @@ int main(void) {
       cmocka_unit_test(local_gives_this_process_its_share),
       cmocka_unit_test(what_is_held_is_part_of_the_share),
       cmocka_unit_test(what_is_held_for_one_period_more_is_paid_there),
+      cmocka_unit_test(what_is_left_late_pays_for_no_other),
       cmocka_unit_test(other_policies_do_as_they_say),
   };
   return cmocka_run_group_tests_name("limiter in flight away", tests, NULL, NULL);

@@ -341,6 +341,13 @@ bool weir_continue_settle(const weir_inside *inside, weir_account *account, cons
 /* --- giving back -------------------------------------------------------------------------------
  */
 
+/* A place that is left after all periods that it was held in: nothing of it counts any more. */
+static bool is_over(const weir_inside *inside, const weir_account *account,
+                    const weir_request_state *request, size_t i) {
+  return weir_rule_is_held(&inside->rules->rules[i]) && request->ends != NULL &&
+         request->ends[i] <= account->parts[i].begin_us;
+}
+
 bool weir_continue_refund(const weir_inside *inside, weir_account *account,
                           const weir_request_state *request, bool owed,
                           int64_t rest[WEIR_RULES_MOST], int64_t *paid_us, int64_t *unpaid) {
@@ -352,8 +359,9 @@ bool weir_continue_refund(const weir_inside *inside, weir_account *account,
   *paid_us = account->paid_us;
   for (size_t i = 0; i < inside->rules->count; i++) {
     int64_t before = account->parts[i].owed;
-    rest[i] = weir_account_refund(account, &inside->continued->rules[i], i, request->costs[i], owed,
-                                  &weights[i]);
+    int64_t cost = is_over(inside, account, request, i) ? 0 : request->costs[i];
+    rest[i] =
+        weir_account_refund(account, &inside->continued->rules[i], i, cost, owed, &weights[i]);
     *unpaid += before - account->parts[i].owed;
     counted = counted || weights[i] > 0;
     some = some || rest[i] > 0;
