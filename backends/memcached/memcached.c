@@ -31,7 +31,7 @@ typedef struct memcached_call {
 /* This process had no room or no time for it. */
 static void not_sent(memcached_call *call, weir_operation *operation, const char *why) {
   operation->outcome = WEIR_NOT_SENT;
-  operation->late = true;
+  operation->late = operation->slow = true;
   weir_message_set(call->message, "%s", why);
   call->message = NULL;
 }

@@ -185,7 +185,7 @@ static void memory_exec(void *handle, weir_operation *operations, size_t count, 
   if (at < count) weir_message_set(message, "the deadline passed before the operation began");
   for (; at < count; at++) {
     operations[at].outcome = WEIR_NOT_SENT;
-    operations[at].late = true;
+    operations[at].late = operations[at].slow = true;
   }
 }
 

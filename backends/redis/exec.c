@@ -53,7 +53,7 @@ static uint16_t slot_of(const weir_operation *operation) {
 
 static void not_sent(const weir_redis_call *call, weir_operation *operation) {
   operation->outcome = WEIR_NOT_SENT;
-  operation->late = true;
+  operation->late = operation->slow = true;
   weir_message_set(call->message, "no memory, or too many unanswered requests");
 }
 

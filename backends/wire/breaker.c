@@ -29,7 +29,7 @@ void weir_breaker_fail(weir_breaker *breaker, const char *why, int64_t now_us) {
   if (breaker->state == WEIR_BREAKER_CLOSED) {
     bool short_pause = breaker->most_us < WEIR_BREAKER_FIRST_US;
     breaker->pause_us = short_pause ? breaker->most_us : WEIR_BREAKER_FIRST_US;
-    breaker->missed = false;
+    breaker->missed = breaker->slow = false;
     breaker->opened++;
   } else {
     bool may_double = breaker->pause_us <= breaker->most_us / 2;
@@ -52,7 +52,8 @@ void weir_breaker_miss(weir_breaker *breaker, const void *who, const char *why, 
   } else if (!breaker->missed) {
     breaker->missed = true;
     breaker->missed_us = now_us;
-  } else if (now_us - breaker->missed_us >= breaker->timeout_us) {
+  } else if (now_us - breaker->missed_us >=
+             breaker->timeout_us * (breaker->slow ? WEIR_BREAKER_SLOW_TIMEOUTS : 1)) {
     weir_breaker_fail(breaker, why, now_us);
   }
 }
@@ -61,8 +62,12 @@ void weir_breaker_hasten(weir_breaker *breaker) {
   breaker->probe_at_us = 0;
 }
 
+void weir_breaker_answered_late(weir_breaker *breaker) {
+  breaker->slow = breaker->missed;
+}
+
 void weir_breaker_answered(weir_breaker *breaker) {
   breaker->state = WEIR_BREAKER_CLOSED;
   breaker->probe = NULL;
-  breaker->missed = false;
+  breaker->missed = breaker->slow = false;
 }

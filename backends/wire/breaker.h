@@ -11,6 +11,8 @@
  *
  * A miss is a request without an answer in time. One proves nothing, as the server may only have
  * paused. Another one a timeout later does, if there was no answer in time to anybody in between.
+ * Where what was missed is answered after all, the server is there, and slow: that takes several
+ * timeouts, so that a few slow answers in a row are no outage.
  *
  * Arithmetic on a struct that the wire's lock guards: no clock, no system call. */
 #ifndef WEIR_WIRE_BREAKER_H
@@ -18,8 +20,9 @@
 
 #include <weir/backend.h>
 
-/* Between the failure and the first probe: this long at most, half of it at least. */
-enum { WEIR_BREAKER_FIRST_US = 40000 };
+/* Between the failure and the first probe: this long at most, half of it at least. And between the two
+ * misses that open it, of a server that answers late: so many timeouts at least. */
+enum { WEIR_BREAKER_FIRST_US = 40000, WEIR_BREAKER_SLOW_TIMEOUTS = 5 };
 
 typedef struct weir_breaker {
   weir_breaker_state state;
@@ -31,7 +34,8 @@ typedef struct weir_breaker {
   uint64_t random;
   uint64_t opened;   /* times it opened */
   bool missed;       /* closed: there was a miss since the last answer in time, */
-  int64_t missed_us; /* first at this time */
+  int64_t missed_us; /* first at this time, */
+  bool slow;         /* and what was missed has had its answer since */
   weir_message why;  /* the last failure; stays when the server is back */
 } weir_breaker;
 
@@ -53,6 +57,9 @@ void weir_breaker_fail(weir_breaker *breaker, const char *why, int64_t now_us);
 /* There is reason to believe that the server can be reached: the pause is over, whatever is left of
  * it. Changes nothing unless open. */
 void weir_breaker_hasten(weir_breaker *breaker);
+
+/* The server answered what was a miss: that neither closes it nor takes the miss back. */
+void weir_breaker_answered_late(weir_breaker *breaker);
 
 /* The server answered in time: closes, and forgets the miss. */
 void weir_breaker_answered(weir_breaker *breaker);

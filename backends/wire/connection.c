@@ -89,6 +89,7 @@ static weir_connection_ask step_closed(weir_connection *connection, weir_event_k
   }
   connection->state = WEIR_CONNECTION_CONNECTING;
   connection->attempt_end_us = now_us + attempt_us(server);
+  connection->heard_us = now_us;
   return WEIR_ASK_CONNECT;
 }
 
@@ -434,6 +435,8 @@ __attribute__((cold, noinline)) static weir_connection_ask step_towards_ready(
   bool waited = event->kind == WEIR_EVENT_SOCKET || event->kind == WEIR_EVENT_TIME;
   bool ready = false;
   if (waited || event->kind == WEIR_EVENT_LOOK) connection->unix_s = event->unix_s;
+  if (event->kind == WEIR_EVENT_SOCKET || (event->kind == WEIR_EVENT_RECEIVED && event->amount > 0))
+    connection->heard_us = now_us;
   weir_connection_ask ask = WEIR_ASK_NOTHING;
   if (connection->state == WEIR_CONNECTION_CLOSED)
     return step_closed(connection, event->kind, now_us);

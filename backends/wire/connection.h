@@ -81,6 +81,7 @@ struct weir_wire_slot {
   bool moved;                         /* has already been carried over to a new connection */
   bool missed; /* without an answer in time, and the breaker knows; or it need not know */
   bool late;   /* it ended without an answer, and the server does not count as away */
+  bool slow;   /* it ended without an answer, and nothing but time speaks against the server */
 
   /* Its thread. */
   weir_slot_waiter waiter;
@@ -131,6 +132,7 @@ typedef struct weir_connection {
   /* How it is worked. */
   int64_t wait_until_us;  /* with WAIT */
   int64_t attempt_end_us; /* when the present address is given up */
+  int64_t heard_us;       /* while it is being made: the last sign of life, or when that began */
   int64_t active_us;      /* when the ready connection was last worked */
   int64_t unix_s;         /* as the last event had it */
   unsigned turns;         /* system calls since the last wait */

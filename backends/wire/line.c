@@ -39,6 +39,9 @@ enum { TOOK_SHARE = 8 };
 
 enum { POLL_MOST_MS = 60000 };
 
+/* While a connection is made, nobody waits for a server that has kept silent for so many timeouts. */
+enum { SILENT_TIMEOUTS = 3 };
+
 /* A pooled slot with room for more commands gives its memory back. */
 enum { COMMANDS_KEPT = 4096 };
 
@@ -73,7 +76,7 @@ weir_wire_slot *weir_wire_slot_take(weir_wire *wire) {
   }
   slot->connection = &wire->server.connections[0];
   slot->count = slot->encoded = slot->answered = slot->keys_length = 0;
-  slot->connects = slot->connected = slot->moved = slot->missed = slot->late = false;
+  slot->connects = slot->connected = slot->moved = slot->missed = slot->late = slot->slow = false;
   slot->message.text[0] = '\0';
   return slot;
 }
@@ -137,6 +140,7 @@ static bool collect(const weir_wire *wire, const weir_wire_slot *slot, weir_mess
     caller->value = result->value;
     caller->version_out = result->version_out;
     caller->late = slot->late && result->outcome >= WEIR_NOT_SENT;
+    caller->slow = slot->slow && result->outcome >= WEIR_NOT_SENT;
     if (command->kept != NULL) memcpy(command->kept, command->notes, sizeof command->notes);
     failed |= result->outcome >= WEIR_NOT_SENT;
   }
@@ -668,7 +672,47 @@ static void look_once_more(weir_wire_line *line) {
 typedef struct refusal {
   weir_message last;
   int64_t pause_us; /* until the next try; 0: one is under way */
+  bool slow;        /* which is the first */
 } refusal;
+
+static bool is_unmet(const weir_wire_server *server) {
+  return server->breaker.state == WEIR_BREAKER_CLOSED && server->dialect < 0;
+}
+
+static void refuse(const weir_wire_server *server, int64_t now_us, refusal *refused) {
+  const weir_breaker *breaker = &server->breaker;
+  bool closed = breaker->state == WEIR_BREAKER_CLOSED;
+  bool open = breaker->state == WEIR_BREAKER_OPEN;
+  weir_message_set(&refused->last, "%s", closed ? server->unready : breaker->why.text);
+  refused->pause_us = open ? breaker->probe_at_us - now_us : 0;
+  refused->slow = is_unmet(server);
+}
+
+/* Takes in, without waiting, what has come for a connection that is being made. Whether it is a slot's
+ * turn now: the name may be known by now, and an address be next. */
+static bool look_after(weir_wire *wire, int64_t now_us) {
+  weir_wire_line *line = &wire->lines[0];
+  const weir_destination *destination = &wire->server.destination;
+  if (line->worker != WEIR_WORKER_NONE) return false;
+  if (weir_connection_is_on_its_way(line->connection)) {
+    look_once_more(line);
+    return weir_connection_is_open(line->connection);
+  }
+  follow_name(wire, now_us);
+  return !weir_destination_is_stale(destination, now_us) ||
+         now_us >= weir_destination_due_us(destination);
+}
+
+/* Whether a slot may wait for a connection for which one has waited in vain: a caller with more time left
+ * than that has taken so far, as those with little time must not turn away patient ones; and others,
+ * one at a time, until the server has kept silent for some timeouts. */
+static bool may_await(weir_wire *wire, const weir_wire_slot *slot, int64_t now_us) {
+  const weir_wire_server *server = &wire->server;
+  const weir_connection *connection = &server->connections[0];
+  if (slot->deadline_us - now_us > now_us - wire->awaited_us) return true;
+  return connection->first == NULL &&
+         now_us - connection->heard_us < SILENT_TIMEOUTS * server->timeout_us;
+}
 
 /* Whether a slot may join a line whose server does not answer, or has no connection yet. */
 static bool may_join(weir_wire *wire, weir_wire_slot *slot, refusal *refused) {
@@ -692,26 +736,23 @@ static bool may_join(weir_wire *wire, weir_wire_slot *slot, refusal *refused) {
   if (breaker->state != WEIR_BREAKER_CLOSED) {
     /* With the breaker open one slot at a time goes on. */
     if (weir_breaker_admits(breaker, slot, now_us)) return true;
-    bool open = breaker->state == WEIR_BREAKER_OPEN;
-    refused->last = breaker->why;
-    refused->pause_us = open ? breaker->probe_at_us - now_us : 0;
+    refuse(server, now_us, refused);
     return false;
   }
-  /* A connection that takes longer than a deadline is brought about by one slot at a time, and by
-   * those with more time left than it has taken so far: callers with little time must not turn away
-   * patient ones. */
   if (weir_connection_is_open(connection) || slot->connects) return true;
-  if (connection->first == NULL && server->unready == NULL) wire->awaited_us = now_us;
-  if (connection->first == NULL || server->unready == NULL) return true;
-  if (slot->deadline_us - now_us > now_us - wire->awaited_us) return true;
-  weir_message_set(&refused->last, "%s", server->unready);
-  refused->pause_us = 0;
+  if (connection->first == NULL && server->unready == NULL)
+    wire->awaited_us = connection->heard_us = now_us;
+  if (server->unready == NULL || may_await(wire, slot, now_us)) return true;
+  bool goes_on = look_after(wire, now_us) || may_await(wire, slot, now_us);
+  if (goes_on && breaker->state == WEIR_BREAKER_CLOSED) return true;
+  refuse(server, now_us, refused);
   return false;
 }
 
 /* Ends a slot that never stood in line. Not under the lock: in an outage that is most of them. */
 static void turn_away(weir_wire_slot *slot, const refusal *refused) {
   weir_slot_mark(slot, 0);
+  slot->slow = refused->slow;
   if (refused->pause_us > 0) {
     weir_message_set(&slot->message, "not answering (last: %.300s); next try in %" PRId64 " ms",
                      refused->last.text, (refused->pause_us + 999) / 1000);
@@ -852,9 +893,10 @@ static bool abandon(weir_wire *wire, weir_wire_slot *slot, weir_message *message
     if (weir_connection_has_miss(connection, now_us) && !holds && !connection->unread &&
         poll(&(struct pollfd){.fd = line->fd, .events = POLLIN}, 1, 0) == 0)
       weir_connection_tell_misses(connection, now_us);
-    slot->late = server->breaker.state == WEIR_BREAKER_CLOSED;
+    slot->late = slot->slow = server->breaker.state == WEIR_BREAKER_CLOSED;
   } else if (server->breaker.state == WEIR_BREAKER_CLOSED) {
     server->unready = what;
+    slot->slow = is_unmet(server);
   } else {
     weir_breaker_miss(&server->breaker, slot, what, now_us);
   }

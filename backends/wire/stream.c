@@ -116,6 +116,7 @@ size_t weir_stream_fill(weir_connection *connection, int64_t unix_s, int64_t now
       continue;
     }
     bool has_greeted = now_us < slot->deadline_us;
+    slot->slow = !has_greeted && breaker->state == WEIR_BREAKER_CLOSED;
     weir_breaker_end(breaker, slot, now_us);
     weir_slot_explain(slot, refused);
     weir_slot_mark(slot, 0);
@@ -206,7 +207,10 @@ static bool take_reply(weir_connection *connection, bool *broken) {
   const weir_connection *first = &server->connections[0];
   bool demoted =
       first->state == WEIR_CONNECTION_DRAINING && first->draining == WEIR_DRAINING_DEMOTED;
-  if (!slot->missed && !demoted) weir_breaker_answered(&server->breaker);
+  if (slot->missed)
+    weir_breaker_answered_late(&server->breaker);
+  else if (!demoted)
+    weir_breaker_answered(&server->breaker);
   if (reading == WEIR_READING_LAST) {
     weir_message_set(&connection->why,
                      "closed after an error, as what follows it cannot be trusted");

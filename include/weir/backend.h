@@ -42,7 +42,12 @@ enum {
  * `late` belongs to NOT_SENT and UNKNOWN; it is false when `exec` is called. False: the server is
  * away, that is, it cannot be connected to, refuses to serve, or has had two requests a timeout
  * apart and answered neither in time; or there is no connection to it yet. True: the operation ran
- * out of its own time, and the server does not count as away. In doubt it is late. */
+ * out of its own time, and the server does not count as away. In doubt it is late.
+ *
+ * `slow` belongs to the same; it is false when `exec` is called. True: nothing but time speaks
+ * against the server. It has not refused, and no connection to it was lost; or the first that this
+ * process makes is under way. What is admitted in its stead holds nothing back afterwards. In doubt
+ * it is false. */
 typedef enum weir_operation_kind {
   /* Absent: creates the key with seed + delta, ttl_us. Present: adds delta; with `refresh` the TTL
    * becomes ttl_us, without it stays. One atomic addition, exactly once.
@@ -102,6 +107,7 @@ typedef struct weir_operation {
   uint16_t home_offset; /* the part of the key that alone picks the server: the text between the */
   uint16_t home_length; /* braces; the same for all keys whose order matters; at least 1 byte */
   bool late;            /* out, with NOT_SENT and UNKNOWN: the server does not count as away */
+  bool slow;            /* out, with these: nothing but time speaks against the server */
   const char *key;      /* not terminated; valid until `exec` returns; NULL with `identity` */
   int64_t delta;        /* ADD, SUB, RAISE: 1 to WEIR_VALUE_MOST */
   int64_t seed;         /* ADD, SUB: 0 to WEIR_VALUE_MOST */

@@ -101,6 +101,88 @@ static void up_to_is_denied_as_it_was_asked_for(void **state) {
   world_close(&w);
 }
 
+/* --- a store that is only slow -------------------------------------------------------------------
+ */
+
+/* The next addition has no answer in time: it is carried out, or never sent. */
+static weir_decision take_in_vain(world *w, const char *key, bool sent, bool slow) {
+  the_fake.fault = (fake_fault){.kind = WEIR_ADD,
+                                .outcome = sent ? WEIR_UNKNOWN : WEIR_NOT_SENT,
+                                .executed = sent,
+                                .late = sent,
+                                .slow = slow};
+  the_fake.faulty = true;
+  weir_decision decision = world_take(w, key, 1);
+  assert_int_equal(decision.source, sent ? WEIR_SOURCE_LATE : WEIR_SOURCE_FALLBACK);
+  return decision;
+}
+
+/* It has not met its store, so its share is an eighth: two of 20. What the store then says is right. */
+static void a_process_whose_first_answers_are_late_holds_nothing_back(void **state) {
+  (void)state;
+  for (int sent = 0; sent < 2; sent++) {
+    world w;
+    away_open(&w, "fixed-window:20/1m", 8);
+    assert_true(take_in_vain(&w, "k", sent, true).allowed);
+    assert_true(take_in_vain(&w, "k", sent, true).allowed);
+    for (int i = 0; i < 18; i++) /* what is owed is paid in front */
+      assert_true(away_take(&w, "k", 1).allowed);
+    assert_false(away_take(&w, "k", 1).allowed);
+    away_expect(&w, sent ? 0 : 2, sent ? 0 : 2, 0);
+    world_close(&w);
+  }
+}
+
+/* With its share used up, a request still asks the store, and gets what that says. */
+static void a_late_answer_makes_no_request_one_that_only_looks(void **state) {
+  world w;
+  (void)state;
+  away_open(&w, "fixed-window:9/1m", 4);
+  while (take_in_vain(&w, "k", true, true).allowed)
+    ;
+  assert_true(away_take(&w, "k", 1).allowed);
+  world_close(&w);
+}
+
+/* Now and then one is late: each is a share of what is left by then, and between them the store decides. */
+static void answers_that_are_late_now_and_then_deny_nobody(void **state) {
+  world w;
+  (void)state;
+  away_open(&w, "fixed-window:100/1m", 0);
+  for (int i = 0; i < 30; i++)
+    away_take(&w, "k", 1);
+  for (int i = 0; i < 60; i++) {
+    world_set(&w, i * 1000);
+    if (i % 5 == 0)
+      assert_true(take_in_vain(&w, "k", true, true).allowed);
+    else
+      assert_true(away_take(&w, "k", 1).allowed);
+  }
+  assert_int_equal(away_remaining(&w, "fixed-window:100/1m", "k"), 10);
+  world_close(&w);
+}
+
+/* Late, but with a connection that was lost: others may owe. Nor does a late answer end the hold of one
+ * that was for a store that is gone. */
+static void what_was_lost_or_away_before_it_was_late_is_held(void **state) {
+  (void)state;
+  for (int lost = 0; lost < 2; lost++) {
+    world w;
+    away_open(&w, "fixed-window:9/1m", 4);
+    away_take(&w, "k", 1);
+    if (lost)
+      take_in_vain(&w, "k", true, false);
+    else
+      away_take_without(&w, "k", 1);
+    take_in_vain(&w, "k", true, true);
+    away_withheld(&w, "k", 1);
+    world_close(&w);
+  }
+}
+
+/* --- what is learnt -----------------------------------------------------------------------------
+ */
+
 static weir_share share_of(const world *w, const char *key) {
   weir_memo_entry *entry = weir_limiter_lock(w->limiter, key, strlen(key));
   weir_share share = entry->memo->expected[0].share;
@@ -245,6 +327,10 @@ int main(void) {
       cmocka_unit_test(within_its_share_the_store_decides),
       cmocka_unit_test(up_to_gets_what_both_have_room_for),
       cmocka_unit_test(up_to_is_denied_as_it_was_asked_for),
+      cmocka_unit_test(a_process_whose_first_answers_are_late_holds_nothing_back),
+      cmocka_unit_test(a_late_answer_makes_no_request_one_that_only_looks),
+      cmocka_unit_test(answers_that_are_late_now_and_then_deny_nobody),
+      cmocka_unit_test(what_was_lost_or_away_before_it_was_late_is_held),
       cmocka_unit_test(it_learns_nothing_while_it_holds),
       cmocka_unit_test(another_outage_within_the_hold_finds_no_fresh_share),
       cmocka_unit_test(what_the_hold_admitted_counts_once),

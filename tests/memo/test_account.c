@@ -399,6 +399,7 @@ static void it_holds_as_long_as_the_policy_answered(void **state) {
     int64_t back_us = NOW + cases[i].away_us;
     assert_false(weir_account_holds(b.account, back_us)); /* the store has not answered */
     assert_false(weir_account_is_quiet(b.account, back_us + MINUTE));
+    b.account->gone = true;
     weir_account_hold(b.account, back_us, 20000);
     assert_true(weir_account_holds(b.account, back_us + cases[i].hold_us - 1));
     assert_false(weir_account_is_quiet(b.account, back_us + cases[i].hold_us - 1));
@@ -406,6 +407,15 @@ static void it_holds_as_long_as_the_policy_answered(void **state) {
     assert_true(weir_account_is_quiet(b.account, back_us + cases[i].hold_us));
     tear_down(&b);
   }
+}
+
+static void it_holds_nothing_where_the_store_was_only_slow(void **state) {
+  (void)state;
+  bench b = set_up("fixed-window:100/1m", WHOLE / 2);
+  weir_account_hold(b.account, NOW + SECOND, 20000);
+  assert_false(weir_account_holds(b.account, NOW + SECOND));
+  assert_true(weir_account_is_quiet(b.account, NOW + SECOND));
+  tear_down(&b);
 }
 
 static void a_reset_forgives_what_is_owed(void **state) {
@@ -480,6 +490,7 @@ int main(void) {
       cmocka_unit_test(no_more_goes_back_than_is_counted),
       cmocka_unit_test(what_is_older_than_every_period_matters_no_more),
       cmocka_unit_test(it_holds_as_long_as_the_policy_answered),
+      cmocka_unit_test(it_holds_nothing_where_the_store_was_only_slow),
       cmocka_unit_test(a_reset_forgives_what_is_owed),
       cmocka_unit_test(it_is_over_when_nothing_is_left_of_it),
       cmocka_unit_test(another_outage_of_the_period_still_knows_what_was_paid),

@@ -350,7 +350,7 @@ void client_land(struct model *model, struct client *client) {
   if (mutant->distort != NULL) mutant->distort(&sent.operation);
   weir_operation *operation = &client->operations[index];
   operation->outcome = sent.operation.outcome;
-  operation->late = false;
+  operation->late = operation->slow = false;
   operation->value = sent.operation.value;
   operation->version_out = sent.operation.version_out;
   client->landed++;

@@ -210,7 +210,7 @@ void cluster_land(struct model *model, struct client *client) {
     hop->decided = hop->decided || sent.command == sum_of(operation);
     operation->outcome = sent.operation.outcome;
     operation->value = sent.operation.value;
-    operation->late = false;
+    operation->late = operation->slow = false;
   } else {
     if (!hop->redirected && hop->hops++ > 0)
       check_fails(model, CHECK_HOPS, "a command is redirected once more");
@@ -242,7 +242,7 @@ void cluster_lose(struct model *model, struct client *client, weir_outcome outco
     hop->asks = hop->asking;
     if (model->mutant->resends) continue;
     operation->outcome = outcome;
-    operation->late = true;
+    operation->late = operation->slow = true;
   }
   courier->operation = (uint8_t)client_sent(client);
   go_on(model, client, courier);

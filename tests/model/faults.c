@@ -65,7 +65,7 @@ void fault_lose(struct model *model, struct client *client, weir_outcome outcome
     if (model->mutant->resends) continue;
     client->operations[index].outcome = outcome;
     /* Others have their answers all the while: whoever looks once more finds bytes. */
-    client->operations[index].late = !model->mutant->looks_once;
+    client->operations[index].late = client->operations[index].slow = !model->mutant->looks_once;
   }
   if (model->mutant->resends) return;
   client->landed = (int32_t)client_sent(client);

@@ -62,6 +62,8 @@ struct mutant {
   bool pays_twice;           /* what got no answer is still owed */
   bool pays_later;           /* into the next period */
   bool no_hold;              /* who is back takes what the store has */
+  bool holds_when_late;      /* though the store never left */
+  bool holds_by_the_last;    /* only if the last answer was for a store that is gone */
   bool learns_in_hold;       /* a share, while others may be missing */
   bool refunds_paid_too;     /* what came off what is owed goes back to the store as well */
   bool refunds_by_admission; /* a payment goes back with the stamp of what it paid */

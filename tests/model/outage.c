@@ -39,7 +39,7 @@ void outage_round(struct model *model, struct client *client) {
     truth_of(model, i)->excuse(model, client, i);
   for (size_t i = 0; i < sent; i++) {
     client->operations[i].outcome = WEIR_NOT_SENT;
-    client->operations[i].late = false;
+    client->operations[i].late = client->operations[i].slow = false;
   }
   client->landed = (int32_t)sent;
   client->lost = true;
@@ -121,7 +121,7 @@ static bool be_ready(struct model *model, struct client *client, const weir_requ
   if (!ready) return false;
   account->hold_until_us = 0;
   outage->has_account = true;
-  dues_begin(model, client, now_us);
+  dues_begin(model, client, now_us, request->away);
   return true;
 }
 
@@ -151,6 +151,9 @@ static bool answer_by_account(struct model *model, struct client *client,
       !be_ready(model, client, request, &begun))
     return false;
   client->account->away = request->away;
+  client->account->gone =
+      (client->account->gone && !model->mutant->holds_by_the_last) || request->gone;
+  if (model->mutant->holds_when_late) client->account->gone = true;
   roll(model, client);
   redraw(model, client);
   bool owes = !unsure || model->mutant->owes_what_was_sent;
@@ -211,8 +214,11 @@ bool outage_withholds(struct model *model, struct client *client, weir_request_s
     return false;
   roll(model, client);
   redraw(model, client);
-  return weir_continue_withholds(&inside, client->account, request, outage_secret(model, client),
-                                 world_clock_us(model, client));
+  if (!weir_continue_withholds(&inside, client->account, request, outage_secret(model, client),
+                               world_clock_us(model, client)))
+    return false;
+  dues_withheld(model, client);
+  return true;
 }
 
 /* --- paying ------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ struct outage {
   int64_t rest[WEIR_RULES_MOST];    /* of a refund: what goes back to the store */
   struct dues dues;
   int64_t began_us, hold_until_us; /* as in weir_account, but known by what the client saw */
+  bool gone;                       /* and so is this */
   int32_t cuts;                    /* how often it was cut off */
   bool away;
   bool has_account;

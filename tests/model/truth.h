@@ -98,7 +98,7 @@ static inline int64_t bucket_units(const weir_rule *rule, int64_t us) {
 
 /* truth_outage.c: what a client owes, and how much it may admit. Each is told what has happened, and
  * what the account says of it. */
-void dues_begin(struct model *model, struct client *client, int64_t now_us);
+void dues_begin(struct model *model, struct client *client, int64_t now_us, bool gone);
 void dues_rolled(struct model *model, struct client *client, const int64_t *before, int64_t dropped,
                  int64_t now_us);
 void dues_allowed(struct model *model, struct client *client, struct record *record);
@@ -108,6 +108,7 @@ void dues_paid(struct model *model, struct client *client, int64_t paid, int64_t
 void dues_given_back(struct model *model, struct client *client, const struct record *taken,
                      int64_t unpaid, const int64_t *rest);
 void dues_refunded(struct model *model, struct client *client, const int64_t *rest);
+void dues_withheld(struct model *model, const struct client *client);
 void dues_settled(struct model *model, struct client *client, const weir_request_state *first,
                   const weir_machine *machine);
 

@@ -32,12 +32,13 @@ static struct record *first_record(const struct model *model, const struct clien
   return &model->world->records[number * REQUESTS_MOST * GROUP_MOST];
 }
 
-/* The answer of a new outage, or of one that goes on. */
-void dues_begin(struct model *model, struct client *client, int64_t now_us) {
+/* The answer of a new outage, or of one that goes on. The client is cut off, or was only late. */
+void dues_begin(struct model *model, struct client *client, int64_t now_us, bool gone) {
   struct outage *outage = client->outage;
   bool over = outage->hold_until_us > 0 && now_us >= outage->hold_until_us;
   struct record *records = first_record(model, client);
   outage->hold_until_us = 0;
+  outage->gone = (outage->gone && !over) || gone;
   if (outage->began_us > 0 && !over) return;
   outage->began_us = now_us;
   for (int i = 0; i < REQUESTS_MOST * GROUP_MOST; i++)
@@ -290,6 +291,13 @@ void dues_admitted(struct model *model, struct client *client, const struct reco
 /* --- what is learnt ----------------------------------------------------------------------------
  */
 
+/* Denied beside the store. A client that was only late has left no room to others. */
+void dues_withheld(struct model *model, const struct client *client) {
+  if (!client->outage->gone)
+    check_fails(model, CHECK_DENIAL, "client %d was only late, and holds back",
+                world_client_number(model, client));
+}
+
 /* The first answer of the store begins the hold; until it is over nothing is learnt. */
 void dues_settled(struct model *model, struct client *client, const weir_request_state *first,
                   const weir_machine *machine) {
@@ -297,7 +305,8 @@ void dues_settled(struct model *model, struct client *client, const weir_request
   int64_t now_us = machine->frame.clock_us;
   int64_t away_us = now_us > outage->began_us ? now_us - outage->began_us : 0;
   if (first->status == WEIR_OK && outage->hold_until_us == 0)
-    outage->hold_until_us = now_us + (away_us < 500000 ? away_us : 500000) + 2 * DEADLINE_US;
+    outage->hold_until_us =
+        now_us + (outage->gone ? (away_us < 500000 ? away_us : 500000) + 2 * DEADLINE_US : 0);
   for (size_t i = 0; i < model->stack.count; i++) {
     const weir_share *before = &client->memo->expected[i].share;
     const weir_share *after = &machine->frame.memo->expected[i].share;

@@ -48,6 +48,7 @@ typedef struct answer {
   weir_outcome outcome;
   bool turned_away; /* at once, by the breaker */
   bool late;
+  bool slow;
   weir_message message;
 } answer;
 
@@ -60,6 +61,7 @@ static inline answer ask(weir_wire *wire, int64_t deadline_us) {
   weir_wire_finish(wire, slot, &made.message);
   made.outcome = add.outcome;
   made.late = add.late;
+  made.slow = add.slow;
   made.turned_away =
       add.outcome == WEIR_NOT_SENT && strstr(made.message.text, ": not answering (last: ") != NULL;
   return made;

@@ -171,10 +171,12 @@ static void a_lost_connection_alone_is_late(void **state) {
   weir_wire_finish(wire, slot, &message);
   assert_outcome(add, WEIR_UNKNOWN);
   assert_true(add.late);
+  assert_false(add.slow);
   assert_int_equal(outages_of(wire).count, 0);
   answer next = ask(wire, PATIENCE_US);
   assert_int_equal(next.outcome, WEIR_NOT_SENT);
   assert_false(next.late);
+  assert_false(next.slow);
   assert_int_equal(outages_of(wire).count, 1);
   weir_wire_close(wire);
 }
@@ -216,7 +218,7 @@ static bool stays_away(weir_wire *wire, int64_t deadline_us) {
 }
 
 static void a_late_answer_neither_closes_nor_clears(void **state) {
-  enum { SHORT_MS = 50, SLOW_MS = 80, MISSES = 6 };
+  enum { SHORT_MS = 50, SLOW_MS = 80, MISSES = 12 };
   bool shown = false;
   (void)state;
   for (int i = 0; i < TRIES && !shown; i++) {
@@ -232,7 +234,7 @@ static void a_late_answer_neither_closes_nor_clears(void **state) {
     }
     if (shown) {
       shown = stays_away(wire, SHORT_MS * MS);
-      assert_in_range(atomic_load(&door.connections), 1, 3); /* not one for each: they were read */
+      assert_in_range(atomic_load(&door.connections), 1, 5); /* not one for each: they were read */
       atomic_store(&door.delay_ms, 0);
       if (shown) expect_recovery(wire);
     }

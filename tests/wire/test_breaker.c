@@ -199,6 +199,42 @@ static void an_outage_forgets_the_miss_before_it(void **state) {
   assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
 }
 
+/* What was missed is answered: the server is there, and it takes more to call it away. */
+static void late_answers_alone_open_it_only_after_several_timeouts(void **state) {
+  (void)state;
+  weir_breaker breaker;
+  weir_breaker_init(&breaker, TIMEOUT_US, MOST_US, 1);
+  int64_t end_us = WEIR_BREAKER_SLOW_TIMEOUTS * TIMEOUT_US;
+  for (int64_t now_us = 0; now_us < end_us; now_us += TIMEOUT_US) {
+    weir_breaker_miss(&breaker, &someone, "no answer", now_us);
+    assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
+    weir_breaker_answered_late(&breaker);
+  }
+  weir_breaker_miss(&breaker, &someone, "no answer", end_us - 1);
+  assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
+  weir_breaker_miss(&breaker, &someone, "no answer", end_us);
+  assert_int_equal(breaker.state, WEIR_BREAKER_OPEN);
+  weir_breaker_answered_late(&breaker);
+  assert_int_equal(breaker.state, WEIR_BREAKER_OPEN);
+}
+
+/* The next silence is silence. */
+static void an_answer_in_time_forgets_the_late_ones(void **state) {
+  (void)state;
+  weir_breaker breaker;
+  weir_breaker_init(&breaker, TIMEOUT_US, MOST_US, 1);
+  weir_breaker_answered_late(&breaker); /* of what the breaker has forgotten */
+  for (int i = 0; i < 2; i++) {
+    weir_breaker_miss(&breaker, &someone, "no answer", 0);
+    weir_breaker_answered_late(&breaker);
+    weir_breaker_answered(&breaker);
+  }
+  weir_breaker_answered_late(&breaker);
+  weir_breaker_miss(&breaker, &someone, "no answer", 0);
+  weir_breaker_miss(&breaker, &someone, "no answer", TIMEOUT_US);
+  assert_int_equal(breaker.state, WEIR_BREAKER_OPEN);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_first_pause_is_20_to_40_ms),
@@ -214,6 +250,8 @@ int main(void) {
       cmocka_unit_test(misses_less_than_a_timeout_apart_prove_nothing),
       cmocka_unit_test(one_miss_opens_nothing_however_long_ago_the_last_was),
       cmocka_unit_test(an_outage_forgets_the_miss_before_it),
+      cmocka_unit_test(late_answers_alone_open_it_only_after_several_timeouts),
+      cmocka_unit_test(an_answer_in_time_forgets_the_late_ones),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,58 @@ static void a_connection_that_takes_longer_than_a_deadline_is_no_outage(void **s
   proxy_stop(&door);
 }
 
+/* A caller by itself, and a host that does not even refuse: what it takes in vain has an end, long before
+ * the attempt has. Nothing but time speaks against the server, until the attempt has failed. */
+static void nobody_waits_on_for_a_host_that_swallows_connections(void **state) {
+  enum { TIMEOUT_MS = 20, WAITS_MOST_MS = 80, CONNECT_MS = 400 };
+  (void)state;
+  int64_t waited_us = 0;
+  int calls = 0;
+  proxy_start(&door, server, PROXY_FULL);
+  weir_wire *wire = open_wire(address_port(&door.address), TIMEOUT_MS * MS, 60000 * MS);
+  wire->server.connect_us = CONNECT_MS * MS;
+  int64_t begin_us = weir_monotonic_us();
+  for (answer each = {.slow = true}; each.slow; calls++) {
+    int64_t since_us = weir_monotonic_us();
+    each = ask(wire, TIMEOUT_MS * MS);
+    assert_int_equal(each.outcome, WEIR_NOT_SENT);
+    assert_false(each.late);
+    assert_int_equal(each.slow, !outages_of(wire).present);
+    if (since_us - begin_us > WAITS_MOST_MS * MS) {
+      assert_true(each.turned_away || outages_of(wire).present);
+      waited_us += weir_monotonic_us() - since_us;
+    }
+    pause_ms(1);
+  }
+  assert_in_range(weir_monotonic_us() - begin_us, CONNECT_MS * MS, PATIENCE_US);
+  assert_true(calls > 20);
+  assert_in_range(waited_us / calls, 0, MS);
+  assert_int_equal(outages_of(wire).count, 1);
+  weir_wire_close(wire);
+  proxy_stop(&door);
+}
+
+/* They only look, and so the attempt goes on: each step of it is taken by who comes next. */
+static void callers_that_only_look_bring_a_connection_about(void **state) {
+  enum { TIMEOUT_MS = 5 };
+  (void)state;
+  proxy_start(&door, server, PROXY_SILENT);
+  weir_wire *wire = open_wire(address_port(&door.address), TIMEOUT_MS * MS, 200 * MS);
+  for (answer each = {.turned_away = false}; !each.turned_away;)
+    each = ask(wire, TIMEOUT_MS * MS);
+  proxy_set(&door, PROXY_OPEN);
+  for (int calls = 0; weir_wire_dialect(wire) < 0; calls++) {
+    assert_true(calls < 1000);
+    ask(wire, 1);
+    pause_ms(1);
+  }
+  assert_int_equal(outages_of(wire).count, 0);
+  assert_int_equal(atomic_load(&door.connections), 1);
+  assert_int_equal(ask(wire, PATIENCE_US).outcome, WEIR_DONE);
+  weir_wire_close(wire);
+  proxy_stop(&door);
+}
+
 /* Nobody need be there when it ends. */
 static void an_attempt_that_ends_between_two_calls_has_failed(void **state) {
   (void)state;
@@ -197,6 +249,8 @@ int main(void) {
       cmocka_unit_test(an_attempt_has_an_end),
       cmocka_unit_test(who_comes_while_the_first_connection_is_made_waits_for_it),
       cmocka_unit_test(a_connection_that_takes_longer_than_a_deadline_is_no_outage),
+      cmocka_unit_test(nobody_waits_on_for_a_host_that_swallows_connections),
+      cmocka_unit_test(callers_that_only_look_bring_a_connection_about),
       cmocka_unit_test(an_attempt_that_ends_between_two_calls_has_failed),
       cmocka_unit_test(the_connect_timeout_option_has_bounds),
       cmocka_unit_test(a_connection_is_kept_alive),

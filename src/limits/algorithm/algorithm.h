@@ -93,6 +93,7 @@ typedef struct weir_request_state {
   bool alone;       /* must not share its group */
   bool settled;     /* out */
   bool away;        /* out, with a status other than WEIR_OK: the store is away */
+  bool gone;        /* out, likewise: it refused, was lost, or is away: not only slow */
   unsigned denying; /* rules that its own charge was denied by, one bit each; the machine's */
   bool up_to;       /* a smaller cost is welcome: `charge` becomes what was admitted */
   bool ahead;       /* in: charged for requests that may come: its denial denies no other */
@@ -296,6 +297,7 @@ typedef struct weir_machine {
   bool again;       /* after the take-back: decide once more what was denied by its own charge */
   bool looks_along; /* the next round also looks, for that */
   bool away;        /* the store refused, or its server is away */
+  bool gone;        /* or was lost; it was not only slow */
   bool plain;       /* this round is a plain charge */
   bool phases_only; /* tests: no charge is plain */
   unsigned open;    /* of a settlement: rules that it has still to settle, one bit each ... */

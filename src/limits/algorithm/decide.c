@@ -479,6 +479,7 @@ weir_status weir_machine_failure(weir_machine *machine, const weir_operation *op
   weir_outcome outcome = operation->outcome;
   bool lost = outcome == WEIR_NOT_SENT || outcome == WEIR_UNKNOWN;
   if (outcome == WEIR_REFUSED || (lost && !operation->late)) machine->away = true;
+  if (outcome == WEIR_REFUSED || (lost && !operation->slow)) machine->gone = true;
   if (outcome == WEIR_REFUSED) return WEIR_REFUSED_BY_STORE;
   if (!lost) return WEIR_BROKEN_BACKEND; /* nothing that an operation may end in */
   return outcome == WEIR_NOT_SENT || operation->kind == WEIR_GET ? WEIR_UNAVAILABLE
@@ -503,6 +504,7 @@ void weir_machine_fail(weir_machine *machine, weir_status status) {
     request->settled = true;
     request->status = status;
     request->away = machine->away;
+    request->gone = machine->gone;
   }
   if (frame->requests->kind == WEIR_RESET) {
     int64_t look_until_us = memo->look_until_us;

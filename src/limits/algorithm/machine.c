@@ -426,7 +426,8 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
     if (request->kind != WEIR_TAKE || request->up_to) frame->believes_firm = false;
   }
   machine->failure = WEIR_OK;
-  machine->in_order = machine->again = machine->looks_along = machine->away = false;
+  machine->in_order = machine->again = machine->looks_along = false;
+  machine->away = machine->gone = false;
   machine->pauses = 0;
   bool must_peek = frame->memo->must_peek && !frame->stack->count_all && !requests->looked;
   bool look_first = must_peek || requests->pays;

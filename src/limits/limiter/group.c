@@ -151,7 +151,7 @@ static void leave_rest(weir_call *call) {
   const weir_round *round = &call->round;
   for (size_t at = round->sending; at < round->planned_count; at++) {
     round->planned[at].outcome = WEIR_NOT_SENT;
-    round->planned[at].late = true;
+    round->planned[at].late = round->planned[at].slow = true;
   }
   if (call->failure.text[0] == '\0')
     weir_message_set(&call->failure, "the time for reading and charging was over");

@@ -340,7 +340,7 @@ static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t n
       request->next = NULL;
       request->again = true;
       request->held = 0;
-      request->settled = request->away = false;
+      request->settled = request->away = request->gone = false;
       request->denying = 0;
       request->decision = (weir_decision){0};
       weir_request_offer(&limiter->stack, request);
@@ -456,7 +456,7 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
   for (weir_request_state *request = group->requests; request != NULL; request = request->next) {
     bool admitted = request->status == WEIR_OK && request->decision.allowed;
     if (!may_use(request) || request->up_to || admitted) continue;
-    if (use(limiter, entry, now_us, true, request)) request->away = false;
+    if (use(limiter, entry, now_us, true, request)) request->away = request->gone = false;
   }
 
   int64_t got = (granted ? ahead->charge : 0) + again;

@@ -148,6 +148,13 @@ void weir_outage_roll(weir_limiter *limiter, weir_account *account) {
   weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, dropped);
 }
 
+/* The answer is for this request: how the store is. */
+static void tell_account(weir_account *account, const weir_request_state *request) {
+  if (!was_away(request)) return;
+  account->away = request->away;
+  account->gone = account->gone || request->gone;
+}
+
 /* What was sent and not answered most likely counts in the store, so it is not owed. */
 static bool answer_by_account(weir_limiter *limiter, const weir_request_state *request,
                               weir_decision *decision, bool *met) {
@@ -161,7 +168,7 @@ static bool answer_by_account(weir_limiter *limiter, const weir_request_state *r
   weir_account *account = entry->account;
   int64_t owed = 0;
   *met = account->met;
-  if (was_away(request)) account->away = request->away;
+  tell_account(account, request);
   weir_outage_roll(limiter, account);
   bool answered = !begun && weir_continue_counts(&limiter->stack, account, request);
   if (answered)
@@ -313,7 +320,7 @@ bool weir_outage_charge(weir_limiter *limiter, const weir_request_state *request
   if (entry == NULL) return false;
   const weir_inside inside = weir_outage_inside(limiter, local);
   weir_account *account = entry->account;
-  if (was_away(request)) account->away = request->away;
+  tell_account(account, request);
   weir_outage_roll(limiter, account);
   bool charged = weir_continue_overrun(&inside, account, request, costs, entry->fingerprint[0],
                                        weir_limiter_now(limiter), &owed);

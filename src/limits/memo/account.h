@@ -15,7 +15,8 @@
  *     away ── begin ──> admit, owe ── the store answers ──> pay; hold the share ── over ──> gone
  *
  * Hold: who comes back first must leave room for those who have not paid yet. So it goes on to hold
- * its share, beside the store's answer, as long as the policy answered, 500 ms at the most.
+ * its share, beside the store's answer, as long as the policy answered, 500 ms at the most. Not where
+ * the store was only slow: as it did not leave, what it says counts all that was admitted.
  *
  * Plain arithmetic on a struct, which its owner locks with the key's entry. Times are those of the
  * limiter's clock. */
@@ -56,6 +57,7 @@ typedef struct weir_account {
   int64_t hold_until_us; /* 0: the store has not answered since the last */
   int64_t paid_us;       /* the stamp of the last payment that the store confirmed */
   bool away;             /* the last answer of the policy was for a store that is away */
+  bool gone;             /* one of them since it began was for a store that was not only slow */
   bool met; /* this process had two answers of the store before: shares rest on those */
   weir_account_part parts[];
 } weir_account;
@@ -112,7 +114,7 @@ int64_t weir_account_admit(weir_account *account, const weir_rule *rule, size_t 
 int64_t weir_account_pay(weir_account *account, size_t i, int64_t offered, int64_t paid);
 void weir_account_confirm(weir_account *account, size_t rules, const int64_t *paid, int64_t at_us);
 
-/* The store has answered. */
+/* The store has answered. Where that was only slow nothing is held: the account is quiet. */
 void weir_account_hold(weir_account *account, int64_t now_us, int64_t deadline_us);
 bool weir_account_holds(const weir_account *account, int64_t now_us);
 

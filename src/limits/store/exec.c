@@ -164,7 +164,7 @@ static bool begin(const weir_store *store, weir_operation *operations, size_t co
   }
   for (size_t i = 0; i < count; i++) {
     operations[i].outcome = WEIR_PENDING;
-    operations[i].late = false;
+    operations[i].late = operations[i].slow = false;
   }
   return count > 0;
 }
