@@ -399,7 +399,7 @@ static void it_holds_as_long_as_the_policy_answered(void **state) {
     int64_t back_us = NOW + cases[i].away_us;
     assert_false(weir_account_holds(b.account, back_us)); /* the store has not answered */
     assert_false(weir_account_is_quiet(b.account, back_us + MINUTE));
-    b.account->gone = true;
+    b.account->will_hold = true;
     weir_account_hold(b.account, back_us, 20000);
     assert_true(weir_account_holds(b.account, back_us + cases[i].hold_us - 1));
     assert_false(weir_account_is_quiet(b.account, back_us + cases[i].hold_us - 1));

@@ -151,9 +151,9 @@ static bool answer_by_account(struct model *model, struct client *client,
       !be_ready(model, client, request, &begun))
     return false;
   client->account->away = request->away;
-  client->account->gone =
-      (client->account->gone && !model->mutant->holds_by_the_last) || request->gone;
-  if (model->mutant->holds_when_late) client->account->gone = true;
+  client->account->will_hold =
+      (client->account->will_hold && !model->mutant->holds_by_the_last) || request->gone;
+  if (model->mutant->holds_when_late) client->account->will_hold = true;
   roll(model, client);
   redraw(model, client);
   bool owes = !unsure || model->mutant->owes_what_was_sent;

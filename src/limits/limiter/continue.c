@@ -228,7 +228,8 @@ int64_t weir_continue_owe_held(const weir_inside *inside, weir_account *account,
  * find room. While the policy answers: a request still finds out whether the store is back, but one
  * for which the account has no room must not be admitted by that.
  *
- * Neither where the store was only slow: what it says counts all that was admitted.
+ * Where the store was only slow nothing is held once it has answered. And a process that has not met it
+ * so far leaves all to it: its share is a guess, and others miss nothing.
  *
  * What the account has room for it counts at once, so that all of a batch find no more than that;
  * what a request may get is cut to it. */
@@ -237,8 +238,8 @@ bool weir_continue_withholds(const weir_inside *inside, weir_account *account,
   weir_decision decision;
   int64_t owed;
   bool holds = weir_account_holds(account, now_us);
-  if (request->kind != WEIR_TAKE || !account->gone || (!holds && account->hold_until_us > 0))
-    return false;
+  bool answers = account->hold_until_us == 0 && (account->will_hold || account->met);
+  if (request->kind != WEIR_TAKE || (!holds && !answers)) return false;
   if (!weir_continue_admit(inside, account, request, secret, WEIR_CONTINUE_HOLDS, &decision, &owed))
     return false;
   if (decision.allowed) {
@@ -334,7 +335,7 @@ bool weir_continue_settle(const weir_inside *inside, weir_account *account, cons
     *dropped = weir_account_forgive(account, inside->rules);
   } else if (requests->status == WEIR_OK && account->hold_until_us == 0) {
     weir_account_hold(account, now_us, deadline_us);
-    if (account->gone) hold_admitted(inside, account, requests, secret);
+    if (account->will_hold) hold_admitted(inside, account, requests, secret);
   }
   if (weir_account_is_over(account, inside->rules, now_us)) return true;
   if (!weir_account_is_quiet(account, now_us)) unlearn(inside->rules, memo, machine);

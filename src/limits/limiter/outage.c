@@ -148,11 +148,11 @@ void weir_outage_roll(weir_limiter *limiter, weir_account *account) {
   weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, dropped);
 }
 
-/* The answer is for this request: how the store is. */
+/* The answer is for this request. */
 static void tell_account(weir_account *account, const weir_request_state *request) {
   if (!was_away(request)) return;
   account->away = request->away;
-  account->gone = account->gone || request->gone;
+  account->will_hold = account->will_hold || request->gone;
 }
 
 /* What was sent and not answered most likely counts in the store, so it is not owed. */

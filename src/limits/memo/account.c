@@ -89,7 +89,7 @@ void weir_account_begin(weir_account *account, const weir_stack *stack, const we
                         const uint32_t *shares, int64_t now_us) {
   account->began_us = now_us;
   account->hold_until_us = 0;
-  account->gone = false;
+  account->will_hold = false;
   for (size_t i = 0; i < stack->count; i++) {
     const weir_rule *rule = &stack->rules[i];
     weir_account_part *part = &account->parts[i];
@@ -226,7 +226,7 @@ void weir_account_hold(weir_account *account, int64_t now_us, int64_t deadline_u
   int64_t answered_us = now_us - account->began_us;
   if (answered_us < 0) answered_us = 0;
   if (answered_us > HOLD_MOST_US) answered_us = HOLD_MOST_US;
-  account->hold_until_us = account->gone ? now_us + answered_us + 2 * deadline_us : now_us;
+  account->hold_until_us = account->will_hold ? now_us + answered_us + 2 * deadline_us : now_us;
 }
 
 bool weir_account_holds(const weir_account *account, int64_t now_us) {

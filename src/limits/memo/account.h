@@ -16,7 +16,7 @@
  *
  * Hold: who comes back first must leave room for those who have not paid yet. So it goes on to hold
  * its share, beside the store's answer, as long as the policy answered, 500 ms at the most. Not where
- * the store was only slow: as it did not leave, what it says counts all that was admitted.
+ * the store was only slow, and has got all that was admitted: what it says counts that.
  *
  * Plain arithmetic on a struct, which its owner locks with the key's entry. Times are those of the
  * limiter's clock. */
@@ -57,8 +57,8 @@ typedef struct weir_account {
   int64_t hold_until_us; /* 0: the store has not answered since the last */
   int64_t paid_us;       /* the stamp of the last payment that the store confirmed */
   bool away;             /* the last answer of the policy was for a store that is away */
-  bool gone;             /* one of them since it began was for a store that was not only slow */
-  bool met; /* this process had two answers of the store before: shares rest on those */
+  bool will_hold; /* for one of them since it began others may owe, too: they may be missing */
+  bool met;       /* this process had two answers of the store before: shares rest on those */
   weir_account_part parts[];
 } weir_account;
 
