@@ -125,6 +125,16 @@ static bool memcached_connect(void *handle, int64_t deadline_us, weir_message *m
   return weir_wire_connect_all(store->wires, store->server_count, deadline_us, message);
 }
 
+static weir_status memcached_renew(void *handle, weir_message *message) {
+  const memcached_store *store = handle;
+  return weir_tls_renew(store->tls, message);
+}
+
+static int64_t memcached_certificate_end_s(void *handle) {
+  const memcached_store *store = handle;
+  return weir_tls_certificate_end_s(store->tls);
+}
+
 static void memcached_inspect(void *handle, const weir_inspection *inspection) {
   const memcached_store *store = handle;
   weir_memcached_inspect(store->wires[inspection->server], &store->login, inspection);
@@ -288,4 +298,6 @@ const weir_backend weir_memcached_backend = {.size = sizeof(weir_backend),
                                              .locate = memcached_locate,
                                              .inspect = memcached_inspect,
                                              .read_server = memcached_read_server,
-                                             .connect = memcached_connect};
+                                             .connect = memcached_connect,
+                                             .renew = memcached_renew,
+                                             .certificate_end_s = memcached_certificate_end_s};

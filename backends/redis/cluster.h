@@ -57,7 +57,7 @@ typedef struct weir_redis_nodes weir_redis_nodes;
 typedef struct weir_redis_nodes_plan {
   const weir_wire_protocol *protocol; /* whose settings a login is */
   const weir_redis_login *login;
-  const weir_tls *tls; /* NULL: plain */
+  weir_tls *tls; /* NULL: plain */
   weir_wire_options wire;
   bool follows; /* redirections; else each is a refusal */
   bool guarded; /* the login is a secret that only nodes may hear for which the URL or the cluster's

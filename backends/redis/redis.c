@@ -237,6 +237,22 @@ static const weir_scheme schemes[] = {
     {"rediss+sentinel", WEIR_URL_HOSTS | WEIR_URL_PATH | WEIR_URL_USER},
     {NULL, 0}};
 
+/* The sentinels' files are the same: what they cannot use is not used for the servers either. */
+static weir_status redis_renew(void *handle, weir_message *message) {
+  const weir_redis_store *store = handle;
+  weir_status status = weir_tls_renew(store->tls, message);
+  if (status == WEIR_OK && store->resolver != NULL)
+    status = weir_redis_sentinels_renew(store->resolver, message);
+  return status;
+}
+
+static int64_t redis_certificate_end_s(void *handle) {
+  const weir_redis_store *store = handle;
+  int64_t ends_s = weir_tls_certificate_end_s(store->tls);
+  bool theirs = ends_s == 0 && store->resolver != NULL;
+  return theirs ? weir_redis_sentinels_certificate_end_s(store->resolver) : ends_s;
+}
+
 static const char *const options[] = {
     "db", "cluster", WEIR_WIRE_OPTIONS, WEIR_TLS_OPTIONS, WEIR_SENTINEL_OPTIONS, NULL};
 
@@ -253,4 +269,6 @@ const weir_backend weir_redis_backend = {.size = sizeof(weir_backend),
                                          .locate = redis_locate,
                                          .inspect = redis_inspect,
                                          .read_server = redis_read_server,
-                                         .connect = redis_connect};
+                                         .connect = redis_connect,
+                                         .renew = redis_renew,
+                                         .certificate_end_s = redis_certificate_end_s};

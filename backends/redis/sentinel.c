@@ -385,6 +385,14 @@ static void report_one(const sentinels *self, size_t which, const sentinel_quest
                      doubted ? ", and finds it down" : "");
 }
 
+weir_status weir_redis_sentinels_renew(weir_resolver *resolver, weir_message *message) {
+  return weir_tls_renew(((sentinels *)resolver)->tls, message);
+}
+
+int64_t weir_redis_sentinels_certificate_end_s(weir_resolver *resolver) {
+  return weir_tls_certificate_end_s(((sentinels *)resolver)->tls);
+}
+
 /* Where they differ a fail-over is under way, or one of them was cut off from the others. */
 void weir_redis_sentinels_inspect(weir_resolver *resolver, const weir_inspection *inspection) {
   const sentinels *self = (const sentinels *)resolver;

@@ -111,7 +111,7 @@ void weir_wire_report(const weir_inspection *inspection, weir_finding_level leve
 }
 
 void weir_wire_report_security(const weir_wire *wire, const weir_inspection *inspection) {
-  const weir_tls *tls = weir_wire_tls(wire);
+  weir_tls *tls = weir_wire_tls(wire);
   if (weir_wire_name(wire)[0] == '/') {
     weir_wire_report(inspection, WEIR_FINDING_FACT, "security", "a socket of this machine");
   } else if (tls == NULL) {

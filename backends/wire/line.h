@@ -60,7 +60,7 @@ struct weir_wire {
   pthread_mutex_t lock;
   pthread_cond_t sent; /* a follower's send is over, for which a leader waits */
   char name[300];      /* for messages: "host:port" */
-  const weir_tls *tls; /* NULL: plain */
+  weir_tls *tls;       /* NULL: plain */
   int64_t patience_us; /* weir_socket_patience_us() */
   int64_t awaited_us;  /* since when slots wait for the first connection that is being made */
 

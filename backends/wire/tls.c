@@ -17,12 +17,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "certificate.h"
 #include "wire/socket.h"
 
-enum { TLS_NAME_MOST = 253 }; /* RFC 1035 */
+enum { TLS_NAME_MOST = 253 /* RFC 1035 */, TLS_FILES = 3 };
+
+typedef struct tls_files {
+  const char *ca;
+  const char *certificate;
+  const char *key;
+} tls_files;
 
 struct weir_tls {
+  pthread_mutex_t lock; /* guards the next, which a renewal changes */
   SSL_CTX *context;
+  int64_t ends_s;               /* when the certificate ends that is shown; 0: none is */
+  tls_files files;              /* as the URL names them, ... */
+  char *names[TLS_FILES];       /* ... in memory of its own */
   BIO_METHOD *socket;           /* bytes come and go by the calls of socket.h */
   bool verifies;                /* chain and name */
   char name[TLS_NAME_MOST + 1]; /* in place of the host; empty: none given */
@@ -40,12 +51,6 @@ struct weir_tls_session {
 };
 
 static const char *const option_names[] = {WEIR_TLS_OPTIONS, NULL};
-
-typedef struct tls_files {
-  const char *ca;
-  const char *certificate;
-  const char *key;
-} tls_files;
 
 /* OpenSSL's newest reason, for people; empties the thread's queue of them. */
 static const char *take_reason(void) {
@@ -78,6 +83,16 @@ static weir_status check_file(const char *option, const char *path, weir_message
   return WEIR_BAD_URL;
 }
 
+static weir_status check_files(const tls_files *files, weir_message *message) {
+  weir_status status = WEIR_OK;
+  if (files->ca != NULL) status = check_file("tls-ca", files->ca, message);
+  if (status == WEIR_OK && files->key != NULL) {
+    status = check_file("tls-cert", files->certificate, message);
+    if (status == WEIR_OK) status = check_file("tls-key", files->key, message);
+  }
+  return status;
+}
+
 static weir_status read_files(const weir_url *url, bool verifies, tls_files *files,
                               weir_message *message) {
   *files = (tls_files){.ca = weir_url_find(url, "tls-ca"),
@@ -93,13 +108,7 @@ static weir_status read_files(const weir_url *url, bool verifies, tls_files *fil
     weir_message_set(message, "tls-ca with tls-verify=none: nothing is verified, leave one out");
     return WEIR_BAD_URL;
   }
-  weir_status status = WEIR_OK;
-  if (files->ca != NULL) status = check_file("tls-ca", files->ca, message);
-  if (status == WEIR_OK && files->key != NULL) {
-    status = check_file("tls-cert", files->certificate, message);
-    if (status == WEIR_OK) status = check_file("tls-key", files->key, message);
-  }
-  return status;
+  return check_files(files, message);
 }
 
 static bool is_address(const char *name) {
@@ -204,12 +213,12 @@ static BIO_METHOD *create_socket_method(void) {
   return NULL;
 }
 
-static weir_status make_context(weir_tls *tls, const tls_files *files, weir_message *message) {
+/* *made is freed by the caller, also where it is not of use. */
+static weir_status make_context(const weir_tls *tls, SSL_CTX **made, weir_message *message) {
+  const tls_files *files = &tls->files;
   ERR_clear_error();
-  SSL_CTX *context = tls->context = SSL_CTX_new(TLS_client_method());
-  if (context == NULL) return reject(NULL, NULL, NULL, message);
-  tls->socket = create_socket_method();
-  if (tls->socket == NULL || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1)
+  SSL_CTX *context = *made = SSL_CTX_new(TLS_client_method());
+  if (context == NULL || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1)
     return reject(NULL, NULL, NULL, message);
 
   /* What stays the same whatever the URL says. A record may go out in part, and again from where
@@ -245,6 +254,15 @@ static weir_status make_context(weir_tls *tls, const tls_files *files, weir_mess
                 "not the private key of tls-cert in PEM form without a passphrase", message);
 }
 
+/* False: no memory. */
+static bool keep_files(const tls_files *files, weir_tls *tls) {
+  const char *const named[] = {files->ca, files->certificate, files->key};
+  for (size_t i = 0; i < TLS_FILES; i++)
+    if (named[i] != NULL && (tls->names[i] = strdup(named[i])) == NULL) return false;
+  tls->files = (tls_files){tls->names[0], tls->names[1], tls->names[2]};
+  return true;
+}
+
 weir_status weir_tls_open(const weir_url *url, bool secure, weir_tls **tls, weir_message *message) {
   static const char *const verifications[] = {"full", "none", NULL};
   tls_files files;
@@ -253,17 +271,47 @@ weir_status weir_tls_open(const weir_url *url, bool secure, weir_tls **tls, weir
   if (!secure) return refuse_options(url, message);
   weir_tls *made = calloc(1, sizeof *made);
   if (made == NULL) return WEIR_NO_MEMORY;
+  pthread_mutex_init(&made->lock, NULL); /* allocates nothing, and cannot fail so */
   weir_status status = weir_url_word(url, "tls-verify", verifications, 0, &verification, message);
   made->verifies = verification == 0;
   if (status == WEIR_OK) status = read_name(url, made, message);
   if (status == WEIR_OK) status = read_files(url, made->verifies, &files, message);
-  if (status == WEIR_OK) status = make_context(made, &files, message);
+  if (status == WEIR_OK && !keep_files(&files, made)) status = WEIR_NO_MEMORY;
+  if (status == WEIR_OK && (made->socket = create_socket_method()) == NULL)
+    status = reject(NULL, NULL, NULL, message);
+  if (status == WEIR_OK) status = make_context(made, &made->context, message);
+  if (status == WEIR_OK) made->ends_s = weir_certificate_end_s(made->context);
   if (status != WEIR_OK) {
     weir_tls_close(made);
     return status;
   }
   *tls = made;
   return WEIR_OK;
+}
+
+weir_status weir_tls_renew(weir_tls *tls, weir_message *message) {
+  SSL_CTX *made = NULL;
+  if (tls == NULL) return WEIR_OK;
+  weir_status status = check_files(&tls->files, message);
+  if (status == WEIR_OK) status = make_context(tls, &made, message);
+  if (status == WEIR_OK) {
+    pthread_mutex_lock(&tls->lock);
+    SSL_CTX *old = tls->context;
+    tls->context = made;
+    tls->ends_s = weir_certificate_end_s(made);
+    pthread_mutex_unlock(&tls->lock);
+    made = old; /* sessions that stand keep theirs */
+  }
+  SSL_CTX_free(made);
+  return status;
+}
+
+int64_t weir_tls_certificate_end_s(weir_tls *tls) {
+  if (tls == NULL) return 0;
+  pthread_mutex_lock(&tls->lock);
+  int64_t ends_s = tls->ends_s;
+  pthread_mutex_unlock(&tls->lock);
+  return ends_s;
 }
 
 bool weir_tls_verifies(const weir_tls *tls) {
@@ -274,10 +322,13 @@ void weir_tls_close(weir_tls *tls) {
   if (tls == NULL) return;
   SSL_CTX_free(tls->context);
   BIO_meth_free(tls->socket);
+  for (size_t i = 0; i < TLS_FILES; i++)
+    free(tls->names[i]);
+  pthread_mutex_destroy(&tls->lock);
   free(tls);
 }
 
-weir_tls_session *weir_tls_session_start(const weir_tls *tls, const char *host, int fd) {
+weir_tls_session *weir_tls_session_start(weir_tls *tls, const char *host, int fd) {
   weir_tls_session *made = calloc(1, sizeof *made);
   if (made == NULL) return NULL;
   made->fd = fd;
@@ -291,7 +342,9 @@ weir_tls_session *weir_tls_session_start(const weir_tls *tls, const char *host, 
   if (length > 1 && name[length - 1] == '.') length--;
   memcpy(made->name, name, length);
 
+  pthread_mutex_lock(&tls->lock);
   made->ssl = SSL_new(tls->context);
+  pthread_mutex_unlock(&tls->lock);
   BIO *bio = made->ssl != NULL ? BIO_new(tls->socket) : NULL;
   if (bio == NULL) goto no_memory;
   BIO_set_data(bio, made);

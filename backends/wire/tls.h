@@ -12,12 +12,19 @@
 /* For a backend's list of options. */
 #define WEIR_TLS_OPTIONS "tls-ca", "tls-cert", "tls-key", "tls-name", "tls-verify"
 
-/* Shared by all connections of a store; nothing in it changes. */
+/* Shared by all connections of a store. */
 typedef struct weir_tls weir_tls;
 
 /* Reads the options above and the files they name. With `secure` false the scheme has no TLS: *tls
  * is NULL, and any of them an error. */
 weir_status weir_tls_open(const weir_url *url, bool secure, weir_tls **tls, weir_message *message);
+
+/* Reads the files anew: sessions from then on use them. On an error, whose message says which file, all
+ * stays as it was. NULL is fine. Any thread. */
+weir_status weir_tls_renew(weir_tls *tls, weir_message *message);
+
+/* When the client certificate ends, in seconds since 1970; 0: none is shown. NULL is fine. Any thread. */
+int64_t weir_tls_certificate_end_s(weir_tls *tls);
 
 /* Whether chain and name are verified. */
 bool weir_tls_verifies(const weir_tls *tls);
@@ -29,7 +36,7 @@ typedef struct weir_tls_session weir_tls_session;
 
 /* On a connected socket, which stays the caller's. `host` is verified and sent unless the URL names
  * another. NULL: no memory. */
-weir_tls_session *weir_tls_session_start(const weir_tls *tls, const char *host, int fd);
+weir_tls_session *weir_tls_session_start(weir_tls *tls, const char *host, int fd);
 
 /* Says nothing to the peer. NULL is fine. */
 void weir_tls_session_end(weir_tls_session *session);

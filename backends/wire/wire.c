@@ -48,8 +48,8 @@ weir_status weir_wire_read_options(const weir_url *url, int64_t timeout_us,
 }
 
 /* A wire that leads nowhere yet; NULL: no memory. */
-static weir_wire *wire_new(const weir_wire_protocol *protocol, const void *settings,
-                           const weir_tls *tls, const weir_wire_options *options) {
+static weir_wire *wire_new(const weir_wire_protocol *protocol, const void *settings, weir_tls *tls,
+                           const weir_wire_options *options) {
   weir_wire *made = calloc(1, sizeof *made);
   if (made == NULL) return NULL;
   if (pthread_mutex_init(&made->lock, NULL) != 0) goto no_lock;
@@ -212,7 +212,7 @@ weir_wire_choice weir_wire_read_choice(weir_wire *wire) {
   return choice;
 }
 
-const weir_tls *weir_wire_tls(const weir_wire *wire) {
+weir_tls *weir_wire_tls(const weir_wire *wire) {
   return wire->tls;
 }
 

@@ -201,7 +201,7 @@ typedef struct weir_wire_place {
   weir_resolver *resolver; /* NULL: none */
   uint16_t port;
   const char *path;
-  const weir_tls *tls; /* how to speak TLS there, to a host; NULL: not. Must outlive the wire */
+  weir_tls *tls; /* how to speak TLS there, to a host; NULL: not. Must outlive the wire */
 } weir_wire_place;
 
 /* What a store's URL and its caller want of all its wires. */
@@ -249,7 +249,7 @@ typedef struct weir_wire_choice {
 weir_wire_choice weir_wire_read_choice(weir_wire *wire);
 
 /* How it speaks TLS; NULL: not. */
-const weir_tls *weir_wire_tls(const weir_wire *wire);
+weir_tls *weir_wire_tls(const weir_wire *wire);
 
 /* No slot may be in use. NULL is fine. */
 void weir_wire_close(weir_wire *wire);

@@ -307,6 +307,14 @@ typedef struct weir_backend {
    * after it. */
   void (*exec_at)(void *handle, weir_operation *operations, size_t count, int64_t *now_us,
                   weir_message *message);
+
+  /* Reads the files anew that the URL names, for weir_store_renew_files(); connections from then on
+   * use them. On an error, with a message, all stays as it was. Any thread. NULL: there are none. */
+  weir_status (*renew)(void *handle, weir_message *message);
+
+  /* When the certificate ends that the store shows its servers, in seconds since 1970; 0: it shows
+   * none. Any thread. NULL: it does not. */
+  int64_t (*certificate_end_s)(void *handle);
 } weir_backend;
 
 /* weir_store_open() with a backend of the caller's own; the URL's scheme must be one of its

@@ -76,6 +76,16 @@ WEIR_EXPORT weir_status weir_store_open(const char *url, weir_store **store, wei
 WEIR_EXPORT weir_status weir_store_connect(weir_store *store, int64_t timeout_us,
                                            weir_message *message);
 
+/* Reads the files anew that the URL names for TLS, as when certificates were renewed in place.
+ * Connections from then on use them; those that stand go on as they are. WEIR_OK also where there is
+ * none. WEIR_BAD_URL: one cannot be used, and the message says which; WEIR_NO_MEMORY. All stays as
+ * it was then. WEIR_BAD_ARGUMENT. Any thread. */
+WEIR_EXPORT weir_status weir_store_renew_files(weir_store *store, weir_message *message);
+
+/* When the certificate ends that the store shows its servers (tls-cert), in seconds since 1970. 0: it
+ * shows none, or does not tell. Any thread. */
+WEIR_EXPORT int64_t weir_store_certificate_end_s(const weir_store *store);
+
 /* How long a store lets things take, as its URL says. Begin with WEIR_STORE_TIMES_INIT; members are
  * only ever appended. */
 typedef struct weir_store_times {

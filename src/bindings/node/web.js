@@ -22,12 +22,24 @@ function complete(rule, name) {
   }).join(';');
 }
 
+// Seconds that a store may take to be connected to before the first request of its middleware goes on without.
+const FIRST_PATIENCE = 0.25;
+const connecting = new WeakMap();
+
+// All that share a store connect to it once. One that is away is left to the limiter's policy.
+function connectAhead(store) {
+  if (!connecting.has(store)) connecting.set(store, store.connect(FIRST_PATIENCE).catch(() => {}));
+  return connecting.get(store);
+}
+
 class Gate {
   constructor(store, rule, { key, cost = 1, exempt, trusted, name, style, ...options } = {}) {
     for (const [what, value] of Object.entries({ key, exempt })) {
       if (value !== undefined && typeof value !== 'function') throw new TypeError(`${what} is a function of the request`);
     }
-    this.limiter = new Limiter(typeof store === 'string' ? new Store(store) : store, complete(rule, name), options);
+    const opened = typeof store === 'string' ? new Store(store) : store;
+    this.limiter = new Limiter(opened, complete(rule, name), options);
+    this.ahead = connectAhead(opened);
     Object.assign(this, { key, cost, exempt, style, name: name ?? 'default' });
     this.trusted = typeof trusted === 'string' ? new Networks(trusted) : trusted;
   }
@@ -44,6 +56,7 @@ class Gate {
     const none = named === undefined || named === null || named === '';
     const key = !none ? named : `${this.key === undefined ? '' : 'address '}${this.address(raw)}`;
     const cost = typeof this.cost === 'function' ? await this.cost(request) : this.cost;
+    await this.ahead;
     const decision = await this.limiter.take(key, { cost });
     if (decision.delay > 0) await new Promise((resolve) => { setTimeout(resolve, decision.delay * 1e3); });
     return { allowed: decision.allowed, fields: Object.entries(this.limiter.httpFields(this.name, decision, this.style)) };

@@ -215,6 +215,20 @@ static void copy_out(void *out, size_t size, const void *known, size_t known_byt
   memcpy(out, known, size < known_bytes ? size : known_bytes);
 }
 
+weir_status weir_store_renew_files(weir_store *store, weir_message *message) {
+  if (weir_process_check(store->process, "the store", message) != WEIR_OK) return WEIR_BAD_ARGUMENT;
+  if (!WEIR_BACKEND_HAS(store->backend, renew)) return WEIR_OK;
+  weir_status status = store->backend->renew(store->handle, message);
+  if (status == WEIR_BAD_URL) weir_message_prefix(message, "store URL: ");
+  return explain(status, message);
+}
+
+int64_t weir_store_certificate_end_s(const weir_store *store) {
+  bool tells = WEIR_BACKEND_HAS(store->backend, certificate_end_s) &&
+               weir_process_check(store->process, "the store", NULL) == WEIR_OK;
+  return tells ? store->backend->certificate_end_s(store->handle) : 0;
+}
+
 weir_status weir_store_read_times(const weir_store *store, weir_store_times *times) {
   const weir_store_times read = {times->size, store->timeout_us, store->connect_us};
   if (times->size < sizeof times->size) return WEIR_BAD_ARGUMENT;

@@ -17,6 +17,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "certificate.h"
+
 enum { BACKLOG = 1024, FIRST_HANDED = 3, HANDED_MOST = 1024 };
 
 static bool fail(weir_message *message, const weir_config_listener *listener, const char *what) {
@@ -363,6 +365,10 @@ weir_serve_tls *weir_serve_tls_create(const weir_config_listener *listener, weir
     SSL_CTX_set_session_id_context(context, (const unsigned char *)"weir", 4);
   }
   return (weir_serve_tls *)context;
+}
+
+int64_t weir_serve_tls_certificate_end_s(weir_serve_tls *tls) {
+  return weir_certificate_end_s((SSL_CTX *)tls);
 }
 
 weir_serve_tls *weir_serve_tls_retain(weir_serve_tls *tls) {

@@ -21,6 +21,9 @@ typedef struct weir_serve_tls weir_serve_tls;
 /* Reads certificate, key and CA of a listener. NULL: `message` says what is wrong with which. */
 weir_serve_tls *weir_serve_tls_create(const weir_config_listener *listener, weir_message *message);
 /* They are counted: it goes with the last. NULL is fine for both. */
+/* When its certificate ends, in seconds since 1970; 0: nobody can tell. */
+int64_t weir_serve_tls_certificate_end_s(weir_serve_tls *tls);
+
 weir_serve_tls *weir_serve_tls_retain(weir_serve_tls *tls);
 void weir_serve_tls_destroy(weir_serve_tls *tls);
 

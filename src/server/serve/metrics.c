@@ -6,6 +6,7 @@
 
 #include <weir/monitor.h>
 
+#include "serve/certificates.h"
 #include "serve/log.h"
 #include "serve/protocols.h"
 
@@ -325,7 +326,12 @@ static void write_places(weir_keeper *keeper, weir_bytes *out) {
             (int64_t)figures.refused, out);
 }
 
-static void write_configuration(const weir_service *service, weir_bytes *out) {
+static void write_certificate(void *out, const weir_certificate *certificate) {
+  weir_bytes_format(out, "weir_serve_certificate_end_seconds{of=\"%s\",name=\"%s\"} %lld\n",
+                    certificate->of, certificate->name, (long long)certificate->ends_s);
+}
+
+static void write_configuration(weir_service *service, weir_bytes *out) {
   const weir_registry *registry = service->front->tick.registry;
   write_head("weir_serve_reloads_total", "counter", "Configurations read, by how it went", out);
   weir_bytes_format(out,
@@ -335,6 +341,10 @@ static void write_configuration(const weir_service *service, weir_bytes *out) {
                     (unsigned long long)service->reload_failures);
   write_one("weir_serve_config_generation", "gauge",
             "Which configuration is in use: 1 at the start", (int64_t)service->reloads + 1, out);
+  write_head("weir_serve_certificate_end_seconds", "gauge",
+             "When certificates end, in seconds since 1970: those that listeners and stores show",
+             out);
+  weir_certificates_in_use(service, registry, write_certificate, out);
   write_one("weir_serve_limiters", "gauge", "Limiters of the configuration",
             (int64_t)registry->named_count, out);
   write_one("weir_serve_connections", "gauge", "Connections that are open",

@@ -253,6 +253,20 @@ static void refuse(weir_server *server, weir_registry *fresh) {
   weir_serve_log("%s is not used: the configuration stays as it was", server->file);
 }
 
+/* A store that stays has the files of its TLS still open that it began with: they may have been renewed
+ * in place. False: some cannot be used, and the log says why. */
+static bool renew_stores(const weir_registry *fresh) {
+  bool good = true;
+  for (size_t i = 0; i < fresh->config->store_count; i++) {
+    weir_message why = {""};
+    weir_store *store = weir_registry_store_at(fresh, i);
+    if (weir_store_renew_files(store, &why) == WEIR_OK) continue;
+    weir_serve_log("store %s: %s", fresh->config->stores[i].name, why.text);
+    good = false;
+  }
+  return good;
+}
+
 /* Loops go on with the old configuration while new stores are connected to. A server that ends needs
  * no other. */
 void weir_server_reload(weir_server *server) {
@@ -287,10 +301,11 @@ void weir_server_go_on(weir_server *server) {
   weir_ahead_end(server->ahead);
   server->ahead = NULL;
   server->fresh = NULL;
-  if (fresh != NULL && !weir_server_read_certificates(server, fresh)) {
+  if (fresh != NULL && (!renew_stores(fresh) || !weir_server_read_certificates(server, fresh))) {
     refuse(server, fresh);
   } else if (fresh != NULL) {
     hand_out(server, fresh);
+    server->certificates_at_us = 0;
     service->reloads++;
     weir_serve_log("%s is in use now", server->file);
   }

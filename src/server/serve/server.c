@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "serve/certificates.h"
 #include "serve/log.h"
 #include "serve/protocols.h"
 #include "serve/thread.h"
@@ -49,6 +50,15 @@ static void on_signal(evutil_socket_t signal, short what, void *self) {
     if (service->sockets[i].protocol != WEIR_CONFIG_ADMIN) weir_socket_stop(&service->sockets[i]);
 }
 
+/* Once a day, at the first tick, and whenever others may be in use. */
+static void look_at_certificates(weir_server *server) {
+  enum { EVERY_S = 24 * 3600 };
+  int64_t now_us = weir_monotonic_us();
+  if (now_us < server->certificates_at_us) return;
+  server->certificates_at_us = now_us + EVERY_S * INT64_C(1000000);
+  weir_certificates_log(&server->service, server->registry);
+}
+
 /* Once a second: have files changed? */
 static void on_tick(evutil_socket_t fd, short what, void *self) {
   weir_server *server = self;
@@ -58,6 +68,7 @@ static void on_tick(evutil_socket_t fd, short what, void *self) {
       weir_config_watch_look(server->watch))
     weir_server_reload(server);
   weir_server_release_retired(server);
+  look_at_certificates(server);
   weir_denial_log_look(&server->service.denials);
 }
 

@@ -28,9 +28,10 @@ typedef struct weir_server {
   weir_registry **retired; /* older ones, until no loop uses them */
   size_t retired_count, retired_room;
   weir_config_watch *watch;
-  weir_ahead *ahead;    /* stores that are being connected to; NULL: none are */
-  weir_registry *fresh; /* a newer configuration that waits for them */
-  bool must_reload;     /* the file is to be read once they are */
+  weir_ahead *ahead;          /* stores that are being connected to; NULL: none are */
+  weir_registry *fresh;       /* a newer configuration that waits for them */
+  bool must_reload;           /* the file is to be read once they are */
+  int64_t certificates_at_us; /* when they are to be looked at again */
 } weir_server;
 
 /* Reads and builds the server's file. NULL: what is wrong has been said. */

@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "options.h"
 #include "output.h"
 #include "registry/registry.h"
 #include "report.h"
+#include "serve/certificates.h"
 #include "serve/listen.h"
 
 int weir_cli_serve(const weir_cli_options *options) {
@@ -19,6 +21,12 @@ static void print_lines(const weir_config_faults *faults) {
   for (size_t i = 0; i < faults->kept; i++)
     fprintf(stderr, "%s\n", faults->lines[i].text.text);
   if (faults->count > faults->kept) fprintf(stderr, "and %zu more\n", faults->count - faults->kept);
+}
+
+static void warn_of(void *now_s, const weir_certificate *certificate) {
+  weir_message text;
+  if (weir_certificate_is_near(certificate, *(const int64_t *)now_s, &text))
+    fprintf(stderr, "warning: %s\n", text.text);
 }
 
 /* `registry`: NULL where there are faults. */
@@ -82,6 +90,8 @@ int weir_cli_check(const weir_cli_options *options) {
   faults[0].warnings = &faults[1];
   weir_registry *registry = weir_registry_load(file, NULL, weir_certificates_look, NULL, faults);
   int exit_status = registry != NULL ? 0 : WEIR_EXIT_USAGE;
+  int64_t now_s = (int64_t)time(NULL);
+  if (registry != NULL) weir_certificates_read(registry, warn_of, &now_s);
   if (!options->json)
     print_text(file, registry, faults);
   else if (!print_json(file, registry, faults))

@@ -72,6 +72,7 @@ class Store:
         self._closed = False
         self._handle = None
         self._lock = threading.RLock()
+        self._connecting, self._ahead = threading.Lock(), False
         self._limiters = weakref.WeakSet()
         self._line = None  # of weir.aio
         self._use()
@@ -95,6 +96,7 @@ class Store:
     def _forked(self) -> None:
         """This is a child: what its parent opened is of no use, and who held the lock is not here."""
         self._handle, self._lock, self._line = None, threading.RLock(), None
+        self._connecting, self._ahead = threading.Lock(), False
         for limiter in list(self._limiters):
             limiter._handle = None
 
@@ -109,6 +111,24 @@ class Store:
         else:
             timeout_us = microseconds("timeout", timeout)
         check(native.weir_store_connect(handle, timeout_us, messages.at))
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether connect_first() has nothing to do."""
+        return self._ahead or self.immediate
+
+    def connect_first(self) -> None:
+        """For middleware, which is made before its process forks: the first request in each process connects,
+        and those beside it wait for that. A store that is away is left to the limiter's policy."""
+        if self.is_ahead:
+            return
+        with self._connecting:
+            if not self._ahead:
+                try:
+                    self.connect(FIRST_PATIENCE)
+                except Error:
+                    pass
+                self._ahead = True
 
     def servers(self) -> List[ServerState]:
         handle, found = self._use(), []

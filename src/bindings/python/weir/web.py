@@ -67,7 +67,8 @@ class Gate:
                  cost: Union[int, Callable[[Any], int]] = 1, exempt: Optional[Callable[[Any], bool]] = None,
                  trusted: Union[Networks, str, None] = None, name: Optional[str] = None, style: str = "draft-10",
                  **options):
-        self.limiter = Limiter(opened(store), complete(rule, name), **options)
+        self.store = opened(store)
+        self.limiter = Limiter(self.store, complete(rule, name), **options)
         self.key, self.cost, self.exempt, self.style = key, cost, exempt, style
         self.name = name or "default"
         self.trusted = Networks(trusted) if isinstance(trusted, str) else trusted
@@ -91,6 +92,7 @@ class Gate:
         key = self.key_of(request, peer, forwarded_for)
         if key is None:
             return None
+        self.store.connect_first()
         decision = self.limiter.take(key, self.cost_of(request))
         if decision.delay:
             time.sleep(decision.delay)
@@ -102,6 +104,8 @@ class Gate:
         key = self.key_of(request, peer, forwarded_for)
         if key is None:
             return None
+        if not self.store.is_ahead:
+            await asyncio.to_thread(self.store.connect_first)
         decision = await aio.Limiter.of(self.limiter).take(key, self.cost_of(request))
         if decision.delay:
             await asyncio.sleep(decision.delay)

@@ -1,0 +1,145 @@
+"""Certificates that end, and files of TLS that are renewed in place: of listeners and of stores."""
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from server import MORTAL, PROGRAM, Server, await_that
+
+CONFIG = """listen:
+  resp: {address: "127.0.0.1:0"%s}
+  admin: {address: "127.0.0.1:0"}
+stores:
+  main: {url: "rediss://127.0.0.1:%d?tls-ca=DIR/ca.pem&tls-cert=DIR/client.pem&tls-key=DIR/client.key"}
+limiters:
+  one: {store: main, rule: "quota:1000000/1d"}
+"""
+
+
+DECIDED = 'weir_serve_decisions_total{limiter="one",protocol="resp",decision="allowed",source="store"}'
+KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+
+
+def openssl(folder, *words):
+    subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+
+def make_ca(folder):
+    openssl(folder, "req", "-x509", *KEY, "-days", "30", "-subj", "/CN=ca",
+            "-keyout", "ca.key", "-out", "ca.pem")
+
+
+def make(folder, name, days):
+    """Takes the place of what was there, as those do who renew certificates."""
+    with open(os.path.join(folder, "names"), "w", encoding="ascii") as names:
+        names.write("subjectAltName=IP:127.0.0.1\n")
+    openssl(folder, "req", *KEY, "-subj", "/CN=" + name, "-keyout", name + ".key",
+            "-out", name + ".csr")
+    openssl(folder, "x509", "-req", "-in", name + ".csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+            "-days", str(days), "-extfile", "names", "-out", name + ".pem")
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Redis:
+    """One that wants certificates of its clients, signed by the CA that it read when it began."""
+
+    def __init__(self, folder, port):
+        self.process = subprocess.Popen(
+            [*MORTAL, "redis-server", "--port", "0", "--tls-port", str(port), "--tls-ca-cert-file", "ca.pem",
+             "--tls-cert-file", "server.pem", "--tls-key-file", "server.key", "--save", ""],
+            cwd=folder, stdout=subprocess.DEVNULL)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Certificates(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="weir-certificates-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.port = free_port()
+        make_ca(self.folder)
+        make(self.folder, "server", 20)
+        make(self.folder, "client", 20)
+
+    def config(self, listener=""):
+        return (CONFIG % (listener, self.port)).replace("DIR", self.folder)
+
+    def start(self, config):
+        server = Server(config)
+        self.addCleanup(server.end)
+        return server
+
+    def check(self, config):
+        file = os.path.join(self.folder, "weir.yaml")
+        with open(file, "w", encoding="utf-8") as out:
+            out.write(config.replace("127.0.0.1:0", "127.0.0.1:6390", 1).replace("127.0.0.1:0", "127.0.0.1:6391"))
+        result = subprocess.run([PROGRAM, "check", file], capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stderr
+
+    def await_answers(self, server):
+        def answered():
+            client = server.connect()
+            client.ask("WEIR.TAKE", "one", "key")
+            client.close()
+            return server.metric(DECIDED)
+        before = answered()
+        await_that(lambda: answered() > before, "an answer of the store")
+
+    def test_a_reload_opens_the_files_of_a_store_anew(self):
+        redis = Redis(self.folder, self.port)
+        server = self.start(self.config())
+        self.await_answers(server)
+        redis.end()
+        # Another CA, and all that it signs, in the files of the same names.
+        make_ca(self.folder)
+        make(self.folder, "server", 20)
+        make(self.folder, "client", 20)
+        redis = Redis(self.folder, self.port)
+        self.addCleanup(redis.end)
+        server.process.send_signal(signal.SIGHUP)
+        server.await_log("is in use now")
+        self.await_answers(server)
+
+    def test_files_that_cannot_be_used_leave_all_as_it_was(self):
+        server = self.start(self.config())
+        with open(os.path.join(self.folder, "client.pem"), "w", encoding="ascii") as file:
+            file.write("none\n")
+        server.process.send_signal(signal.SIGHUP)
+        server.await_log("store main: store URL: tls-cert=")
+        server.await_log("is not used: the configuration stays as it was")
+
+    def test_what_ends_soon_is_told(self):
+        tls = ", tls: {certificate: DIR/server.pem, key: DIR/server.key}"
+        self.assertEqual(self.check(self.config(tls)), "")
+        make(self.folder, "server", 3)
+        make(self.folder, "client", 0)
+        said = self.check(self.config(tls))
+        self.assertRegex(said, r"warning: listener 127\.0\.0\.1:6390: its certificate ends in 2 days, at ....-..-.. ..:..:.. UTC\n")
+        self.assertRegex(said, r"warning: store main: its certificate has ended, at ")
+        server = self.start(self.config(tls))
+        server.await_log("its certificate ends in 2 days, at ")
+        server.await_log("store main: its certificate has ended, at ")
+        ends = subprocess.run(["date", "-u", "+%s", "-d", subprocess.run(
+            ["openssl", "x509", "-in", "client.pem", "-noout", "-enddate"], cwd=self.folder, capture_output=True,
+            text=True, check=True).stdout.split("=")[1].strip()], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(server.metric('weir_serve_certificate_end_seconds{of="store",name="main"}'), float(ends))
+        make(self.folder, "client", 20)
+        server.process.send_signal(signal.SIGHUP)
+        server.await_log("is in use now")
+        self.assertGreater(server.metric('weir_serve_certificate_end_seconds{of="store",name="main"}'), float(ends))
+
+
+if __name__ == "__main__":
+    unittest.main()
