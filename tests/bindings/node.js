@@ -125,6 +125,20 @@ async function places(store) {
   }
 }
 
+// Middleware connects to its store when it is made, once for all that share it, and the first request waits for that.
+async function middleware() {
+  const { Gate } = require('../../src/bindings/node/web.js');
+  const store = new Store(url('MEMCACHED_META', 'namespace=ahead&timeout=30s'));
+  const gates = [new Gate(store, '100/1h'), new Gate(store, '200/1h', { name: 'other' })];
+  assert.strictEqual(gates[0].ahead, gates[1].ahead);
+  const request = { socket: { remoteAddress: '192.0.2.1' }, headers: {} };
+  await gates[0].ahead;
+  assert.strictEqual(store.servers()[0].answered, true);
+  assert.strictEqual((await gates[1].ask(request, request)).allowed, true);
+  const away = new Gate('memcached://127.0.0.1:1', '100/1h', { fallback: 'deny' });
+  assert.strictEqual((await away.ask(request, request)).allowed, false);
+}
+
 // A process that is stopped loses its place and can ask; one that is killed leaves it.
 async function otherHolders() {
   const store = new Store(url('MEMCACHED_META', 'namespace=holders&timeout=300ms'));
@@ -322,6 +336,7 @@ async function main() {
   await aborts();
   await hostile();
   await closing();
+  await middleware();
   await otherHolders();
   await workers();
   console.log(`${stores.length} stores`);

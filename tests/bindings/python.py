@@ -12,9 +12,10 @@ import threading
 import time
 import traceback
 import unittest
+import unittest.mock
 
 import weir
-from weir import aio, limiter as module, native
+from weir import aio, limiter as module, native, web
 
 STORES = [url for name, url in sorted(os.environ.items()) if name.startswith("WEIR_TEST_")] + ["memory:"]
 SIZES = sys.argv.pop()
@@ -299,6 +300,39 @@ class Places(unittest.TestCase):
 def held_by(_):
     """Of a worker of multiprocessing, whether it holds what its parent did."""
     return any(place.held() for place in gc.get_objects() if isinstance(place, weir.Place))
+
+
+class Middleware(unittest.TestCase):
+    """What it shares: a store is connected to before the first request of each process is decided."""
+
+    def gate(self):
+        gate = web.Gate(named(os.environ["WEIR_TEST_MEMCACHED_META"], "ahead"), "fixed-window:100/1h")
+        self.addCleanup(gate.store.close)
+        return gate
+
+    def expect_ahead(self, ask):
+        gate, connect, answered = self.gate(), weir.Store.connect, []
+
+        def counting(store, timeout):
+            connect(store, 30)
+            answered.append((timeout, store.servers()[0].answered))
+
+        with unittest.mock.patch.object(weir.Store, "connect", counting):
+            for times in (1, 2):
+                self.assertEqual(answered, [(0.25, True)] * (times - 1))
+                for _ in range(2):
+                    self.assertTrue(ask(gate).allowed)
+                self.assertEqual(answered, [(0.25, True)] * times)
+                gate.store._forked()  # as in a child
+
+    def test_it_connects_once_in_a_process(self):
+        self.expect_ahead(lambda gate: gate.ask(None, "192.0.2.1", None))
+        self.expect_ahead(lambda gate: asyncio.run(gate.ask_later(None, "192.0.2.1", None)))
+
+    def test_a_store_that_is_away_is_left_to_the_policy(self):
+        gate = web.Gate("memcached://127.0.0.1:1", "fixed-window:100/1h", fallback="deny")
+        self.addCleanup(gate.store.close)
+        self.assertEqual(gate.ask(None, "192.0.2.1", None).source, "fallback")
 
 
 class Arguments(unittest.TestCase):

@@ -8,8 +8,9 @@ import weakref
 from typing import List, NamedTuple, Optional
 
 from . import native
-from .values import ClosedError, check, messages, microseconds, text_bytes
+from .values import ClosedError, Error, check, messages, microseconds, text_bytes
 
+FIRST_PATIENCE = 0.25  # seconds that the first request of a middleware may wait for a connection
 BREAKERS = ("closed", "open", "half-open")
 
 
