@@ -237,6 +237,37 @@ static void what_is_wrong_is_said_of_each(void **state) {
   world_close(&w);
 }
 
+/* What is settled is no reservation; that one is refused keeps no other from being made once. */
+static void a_settlement_is_refused_beside_others(void **state) {
+  static const char *const rules[] = {"in-flight:5/1m", "fixed-window:5/1m", "token-bucket:5/1m"};
+  (void)state;
+  for (size_t n = 0; n < sizeof rules / sizeof rules[0] * STORES; n++) {
+    const char *rule = rules[n / STORES];
+    weir_message message = {""};
+    world w;
+    crowd c = {0};
+    open_on(&w, (int)(n % STORES), rule);
+    for (int i = 0; i < 3; i++)
+      add(&c, w.limiter, "k");
+    c.requests[1].flags = WEIR_REQUEST_SETTLE;
+    assert_int_equal(weir_reserve_together(c.limiters, c.requests, 3, c.made, &message),
+                     WEIR_BAD_ARGUMENT);
+    assert_non_null(strstr(message.text, "requests[1]: "));
+    assert_null(c.made[1]);
+    for (int i = 0; i < 3; i++)
+      assert_int_equal(c.requests[i].status, i == 1 ? WEIR_BAD_ARGUMENT : WEIR_OK);
+    assert_non_null(c.made[0]);
+    assert_non_null(c.made[2]);
+    assert_int_equal(limiter_peek(w.limiter, "k", 1).remaining, 3);
+    for (int i = 0; i < 3; i += 2) {
+      assert_int_equal(weir_reservation_cancel(c.made[i], NULL), WEIR_OK);
+      weir_reservation_destroy(c.made[i]);
+    }
+    assert_int_equal(limiter_peek(w.limiter, "k", 1).remaining, 5);
+    world_close(&w);
+  }
+}
+
 /* What a lease keeps is had without the store, beside what is not. */
 static void empty_places_are_had_at_once(void **state) {
   world w;
@@ -266,6 +297,7 @@ int main(void) {
       cmocka_unit_test(those_of_one_key_leave_as_one),
       cmocka_unit_test(those_who_have_paid_more_give_back_more),
       cmocka_unit_test(what_is_wrong_is_said_of_each),
+      cmocka_unit_test(a_settlement_is_refused_beside_others),
       cmocka_unit_test(empty_places_are_had_at_once),
   };
   stores_start();

@@ -199,12 +199,18 @@ static weir_status check(const weir_together *all, const weir_part *part, size_t
   return weir_reserve_begin(part->limiter, request, &all->made[i], message);
 }
 
+/* A reservation of what settles is refused, and all others of its batch are joined as they are begun. */
+static bool settles(const weir_together *all, size_t i) {
+  return all->verb == WEIR_RELEASES ||
+         (all->verb == WEIR_DECIDES && all->requests[i].flags & WEIR_REQUEST_SETTLE);
+}
+
 /* Those that fail their check are not asked, and do not keep the others from being decided: each
  * has a status of its own. */
 static void join_all(weir_together *all) {
-  bool settles = all->verb == WEIR_RELEASES;
+  bool some_settle = false;
   for (size_t i = 0; i < all->count; i++)
-    settles = settles || all->requests[i].flags & WEIR_REQUEST_SETTLE;
+    some_settle = some_settle || settles(all, i);
   for (size_t i = 0; i < all->count; i++) {
     weir_part *part = &all->parts[all->part_of[i]];
     weir_request *request = &all->requests[i];
@@ -217,14 +223,14 @@ static void join_all(weir_together *all) {
       begin_reservation(all, part, i, state);
     } else if (all->verb == WEIR_RELEASES) {
       begin_release(all, part, i, state);
-    } else if (request->flags & WEIR_REQUEST_SETTLE) {
+    } else if (settles(all, i)) {
       begin_settlement(part, request, state);
     } else {
       weir_request_begin(part->limiter, request, state);
-      if (!settles) weir_call_join(&part->call, part->limiter, state, part->call->at);
+      if (!some_settle) weir_call_join(&part->call, part->limiter, state, part->call->at);
     }
   }
-  if (settles) join_begun(all);
+  if (some_settle) join_begun(all);
 }
 
 /* --- answering ---------------------------------------------------------------------------------
@@ -248,11 +254,12 @@ static void speak(weir_together *all, weir_status status, size_t i, const char *
   weir_message_set(&speaker->why, "%s", why);
 }
 
-/* Nothing was asked for it. */
+/* Nothing was asked for it. What was refused for its time may be in time by now. */
 static void explain_refused(weir_together *all, const weir_part *part, size_t i) {
   weir_request *request = &all->requests[i];
   weir_message why;
   if (!may_speak(all, request->status, i)) return;
+  weir_message_set(&why, "%s", weir_status_text(request->status));
   if (request->status == WEIR_NO_MEMORY)
     weir_no_memory(&why);
   else
@@ -311,12 +318,11 @@ static void answer_all(weir_together *all) {
     weir_part *part = &all->parts[all->part_of[i]];
     weir_request *request = &all->requests[i];
     if (!part->current) continue;
-    bool settles = all->verb == WEIR_RELEASES || request->flags & WEIR_REQUEST_SETTLE;
     if (request->status != WEIR_OK)
       explain_refused(all, part, i);
     else if (all->verb == WEIR_RESERVES)
       answer_reservation(all, part, i);
-    else if (settles)
+    else if (settles(all, i))
       answer_settlement(all, part, i);
     else
       answer(all, part, i);
@@ -326,7 +332,7 @@ static void answer_all(weir_together *all) {
     }
     bool peeks = request->flags & WEIR_REQUEST_PEEK;
     weir_counts_add(part->limiter->counts, request->status,
-                    settles || peeks ? NULL : &request->decision);
+                    settles(all, i) || peeks ? NULL : &request->decision);
   }
 }
 
