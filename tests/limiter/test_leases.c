@@ -57,6 +57,22 @@ static void a_use_asks_no_store(void **state) {
   lease_close(&w);
 }
 
+/* What is held has drained from the bucket before it ends: then as much fits as ever does, and no more. */
+static void no_more_remains_than_ever_fits(void **state) {
+  const char *rules = "token-bucket:100000/1s,burst=20000,lease=20ms"; /* B' is 18000 */
+  world w;
+  (void)state;
+  lease_open(&w, rules, 30);
+  world_set(&w, 15000);
+  for (int i = 0; i < 2; i++) {
+    weir_decision decision = i == 0 ? world_peek(&w, "k", 1) : world_take(&w, "k", 1);
+    assert_true(lease_held(w.limiter) > 0);
+    assert_int_equal(decision.limit, 18000);
+    assert_int_equal(decision.remaining, 18000);
+  }
+  lease_close(&w);
+}
+
 /* A use counts where it was charged: for a window at the time of the use, for a bucket at that of
  * the charge. */
 static void a_use_is_stamped(void **state) {
@@ -184,6 +200,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(nothing_is_leased_for_a_few_requests),
       cmocka_unit_test(a_use_asks_no_store),
+      cmocka_unit_test(no_more_remains_than_ever_fits),
       cmocka_unit_test(a_use_is_stamped),
       cmocka_unit_test(a_refund_finds_where_it_was_charged),
       cmocka_unit_test(a_refund_of_a_bucket_counts_from_the_charge),

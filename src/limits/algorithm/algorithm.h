@@ -167,6 +167,12 @@ static inline void weir_request_offer(const weir_stack *stack, weir_request_stat
   request->charge = offer - request->held;
 }
 
+/* What remains of a rule where a process holds `room` of it beside what is left there: never more than it
+ * ever admits. A bucket has drained of what is still held. */
+static inline int64_t weir_rule_remaining(const weir_rule *rule, int64_t left, int64_t room) {
+  return left < rule->capacity - room ? left + room : rule->capacity;
+}
+
 /* What was last known to be charged under one rule, for a process that must go on without its
  * store: so much, when. One entry a cell of a window, else one. */
 enum { WEIR_KNOWN_MOST = WEIR_CELLS_MOST + 2 };

@@ -443,7 +443,7 @@ bool weir_settle_leased(const weir_stack *stack, const weir_settings *settings,
   do { /* a stack has a rule */
     figures[i] = (weir_decision){.cost = request->charge};
     known = known && weir_memo_tell(stack, settings, memo, i, now_us, request, &figures[i]);
-    figures[i].remaining += room;
+    figures[i].remaining = weir_rule_remaining(&stack->rules[i], figures[i].remaining, room);
   } while (++i < stack->count);
   if (!known && !must) return false;
   for (i = 0; i < stack->count && !known; i++)

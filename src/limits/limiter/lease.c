@@ -91,6 +91,11 @@ static bool may_show(const weir_memo_entry *entry) {
          !weir_leased_has_some(entry->leased);
 }
 
+static void add_room(const weir_limiter *limiter, weir_decision *decision, int64_t room) {
+  const weir_rule *rule = &limiter->stack.rules[decision->rule];
+  decision->remaining = weir_rule_remaining(rule, decision->remaining, room);
+}
+
 /* Denies what is known not to fit even with what is held, and what makes way for others. What is owed goes
  * back first, and may be enough: until then a request is denied only where a refill takes it along. */
 static bool deny(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, int64_t room,
@@ -107,7 +112,7 @@ static bool deny(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, 
   request->held = 0;
   if (known && may_show(entry)) weir_call_show_denial(limiter, entry);
   weir_request_offer(&limiter->stack, request);
-  if (denied) request->decision.remaining += room;
+  if (denied) add_room(limiter, &request->decision, room);
   return denied;
 }
 
@@ -452,7 +457,7 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
   int64_t room = weir_stock_room(stock, now_us);
   for (weir_request_state *request = group->requests; request != NULL; request = request->next)
     if (request->status == WEIR_OK && request->decision.remaining != WEIR_NOT_KNOWN)
-      request->decision.remaining += room;
+      add_room(limiter, &request->decision, room);
   for (weir_request_state *request = group->requests; request != NULL; request = request->next) {
     bool admitted = request->status == WEIR_OK && request->decision.allowed;
     if (!may_use(request) || request->up_to || admitted) continue;
