@@ -160,6 +160,34 @@ static void every_rule_is_charged_its_own_cost(void **state) {
 }
 
 /* The first rule is full, and has no say in what costs nothing under it. */
+/* Beside costs nobody reads `cost`: it may be left over from another request. */
+static void one_cost_beside_others_says_nothing(void **state) {
+  static const int64_t left_over[] = {INT64_MAX, INT64_MIN, 7, -1};
+  const int64_t one_and_two[] = {1, 2};
+  const char *rules = "fixed-window:10/1h,lease=1s;fixed-window:90/1d,lease=1s";
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    world w;
+    weir_request batch[8] = {{0}};
+    weir_message message = {""};
+    open_on(&w, store, rules);
+    for (size_t i = 0; i < 8; i++)
+      batch[i] = (weir_request){.key = "k",
+                                .key_length = 1,
+                                .cost = left_over[i % 4],
+                                .costs = one_and_two,
+                                .flags = i < 4 ? WEIR_REQUEST_PEEK : 0};
+    if (weir_limiter_decide(w.limiter, batch, 8, &message) != WEIR_OK) fail_msg("%s", message.text);
+    for (size_t i = 0; i < 8; i++) {
+      assert_true(batch[i].decision.allowed);
+      assert_int_equal(batch[i].decision.cost, WEIR_OWN_COSTS);
+    }
+    assert_int_equal(left_of(&w, "fixed-window:10/1h"), 6);
+    assert_int_equal(left_of(&w, "fixed-window:90/1d"), 82);
+    world_close(&w);
+  }
+}
+
 static void a_cost_of_0_leaves_its_rule_out(void **state) {
   static const int64_t without_first[] = {0, 2, 1};
   static const int64_t with_first[] = {1, 0, 0};
@@ -291,6 +319,7 @@ int main(void) {
       cmocka_unit_test(up_to_is_denied_by_the_rule_without_room),
       cmocka_unit_test(up_to_can_be_peeked),
       cmocka_unit_test(every_rule_is_charged_its_own_cost),
+      cmocka_unit_test(one_cost_beside_others_says_nothing),
       cmocka_unit_test(a_cost_of_0_leaves_its_rule_out),
       cmocka_unit_test(rules_with_one_log_have_one_cost),
       cmocka_unit_test(a_denied_request_with_costs_leaves_no_trace),

@@ -4,7 +4,8 @@
 #include "limiter/limiter.h"
 
 /* Costs of its own keep a request out of groups, whose sum is capped for one cost under all rules. To
- * a lease, costs that are all the same are one cost. */
+ * a lease, costs that are all the same are one cost. What else stands in `cost` beside them is a caller's
+ * memory that nobody has checked: it is never counted. */
 void weir_request_begin(const weir_limiter *limiter, const weir_request *request,
                         weir_request_state *state) {
   bool one_cost = request->costs != NULL && limiter->leases;
@@ -14,7 +15,9 @@ void weir_request_begin(const weir_limiter *limiter, const weir_request *request
       .kind = request->flags & WEIR_REQUEST_PEEK ? WEIR_PEEK : WEIR_TAKE,
       .alone = request->costs != NULL,
       .up_to = (request->flags & WEIR_REQUEST_UP_TO) != 0,
-      .cost = one_cost ? request->costs[0] : request->cost,
+      .cost = request->costs == NULL ? request->cost
+              : one_cost             ? request->costs[0]
+                                     : 0,
       .costs = one_cost ? NULL : request->costs,
       .waits = request->longest_wait_us > 0,
       .wait_us = request->longest_wait_us,
