@@ -120,7 +120,6 @@ static weir_read_result read_calls(weir_connection *connection, const char *byte
       result = WEIR_READ_HELD;
       break;
     case WEIR_GRPC_ENDS:
-      weir_serve_count(&connection->loop->served.counts.broken, weir_grpc_is_broken(session));
       result = WEIR_READ_ENDS;
       break;
   }
@@ -150,8 +149,12 @@ static void word_answer(weir_connection *connection, const weir_tick *tick,
   weir_grpc_end_answer(session, stream);
 }
 
+/* All that a client may not do ends in its session's last frames, whoever found out. */
 static bool flush(weir_connection *connection, weir_bytes *out) {
-  return session_of(connection) != NULL && weir_grpc_write(session_of(connection), out);
+  weir_grpc_session *session = session_of(connection);
+  bool goes_on = session != NULL && weir_grpc_write(session, out);
+  if (session != NULL && weir_grpc_is_broken(session)) weir_connection_note_broken(connection);
+  return goes_on;
 }
 
 static bool leave(weir_connection *connection) {

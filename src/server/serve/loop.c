@@ -52,6 +52,16 @@ static void close_now(weir_connection *connection) {
   free(connection);
 }
 
+/* Nothing more is read of it, and what came of a request that is not whole goes: what comes from here on is
+ * thrown away. It ends when its answers are sent. */
+static void stop_reading(weir_connection *connection) {
+  connection->state = WEIR_CONNECTION_ENDING;
+  event_del(&connection->readable);
+  event_del(&connection->pause);
+  connection->is_held = false;
+  weir_bytes_free(&connection->input);
+}
+
 /* At once, or where one of the tick's lists comes to it, or its pending answers. */
 static void close_soon(weir_connection *connection) {
   event_del(&connection->readable);
@@ -121,10 +131,7 @@ static bool answer_connection(weir_connection *connection, const weir_tick *tick
       protocol->answer(connection, tick, answer, out);
   }
   bool goes_on = protocol->flush == NULL || protocol->flush(connection, out);
-  if (!goes_on && connection->state == WEIR_CONNECTION_OPEN) {
-    connection->state = WEIR_CONNECTION_ENDING;
-    event_del(&connection->readable);
-  }
+  if (!goes_on && connection->state == WEIR_CONNECTION_OPEN) stop_reading(connection);
 
   bool lost = out->failed || connection->output.failed;
   if (out->failed) weir_bytes_free(out);
@@ -164,10 +171,7 @@ static void answer_turn(weir_connection *connection) {
 /* Sends what is left, then says the end. The connection may be gone then. */
 static void end_connection(weir_connection *connection) {
   if (connection->state != WEIR_CONNECTION_OPEN) return;
-  connection->state = WEIR_CONNECTION_ENDING;
-  weir_bytes_free(&connection->input);
-  event_del(&connection->pause);
-  connection->is_held = false;
+  stop_reading(connection);
   if (!connection->is_touched && connection->output.length == 0) rest(connection);
 }
 
@@ -251,11 +255,11 @@ static void take_requests(weir_connection *connection, const char *bytes, size_t
     connection->since_us = loop->tick.now_us;
   }
   if (result == WEIR_READ_ENDS) {
-    connection->state = WEIR_CONNECTION_ENDING;
-    event_del(&connection->readable);
+    stop_reading(connection);
     weir_connection_touch(connection);
-    taken = length;
-  } else if (goes_on && taken < length && result != WEIR_READ_MORE && result != WEIR_READ_HELD) {
+    return;
+  }
+  if (goes_on && taken < length && result != WEIR_READ_MORE && result != WEIR_READ_HELD) {
     resume_later(connection);
   }
 
@@ -331,13 +335,13 @@ static void on_readable(evutil_socket_t fd, short what, void *self) {
     /* The peer sends no more; where it ended in order it may still wait for answers. */
     bool owes = connection->is_touched || connection->output.length > 0;
     if (got == 0 && owes && connection->state == WEIR_CONNECTION_OPEN) {
-      event_del(&connection->readable);
       end_connection(connection);
     } else {
       close_soon(connection);
     }
     return;
   }
+  connection->goes_on_sending = connection->state == WEIR_CONNECTION_ENDED;
   if (connection->state != WEIR_CONNECTION_OPEN) return;
   connection->arrived_us = loop->tick.now_us;
   if (begins && connection->has_read) connection->since_us = loop->tick.now_us;

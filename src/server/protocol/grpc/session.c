@@ -298,6 +298,8 @@ static int on_frame(nghttp2_session *http2, const nghttp2_frame *frame, void *se
  * reset has no answer. */
 static int on_sent(nghttp2_session *http2, const nghttp2_frame *frame, void *self) {
   weir_grpc_session *session = self;
+  if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
+    session->is_broken = true; /* nghttp2 itself has found what the client may not do */
   if (frame->hd.type == NGHTTP2_GOAWAY && session->is_leaving && !session->has_asked) {
     session->has_asked = true;
     nghttp2_submit_ping(http2, NGHTTP2_FLAG_NONE, NULL);

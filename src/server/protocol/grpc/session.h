@@ -105,7 +105,7 @@ typedef enum weir_grpc_reading {
 weir_grpc_reading weir_grpc_read(weir_grpc_session *session, const char *bytes, size_t length,
                                  int64_t now_us, size_t *used, weir_grpc_call *call);
 
-/* Whether it ended as it broke a rule: set after WEIR_GRPC_ENDS. */
+/* Whether it ended as the client broke a rule: known once weir_grpc_write() has written its end. */
 bool weir_grpc_is_broken(const weir_grpc_session *session);
 
 /* --- answers: once for each call, none for one that is gone -------------------------------------
