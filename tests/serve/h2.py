@@ -47,8 +47,8 @@ def call(stream, message, **more):
 class Raw(Client):
     """Frames that came stand in self.frames: (kind, flags, stream, payload)."""
 
-    def __init__(self, port, settings=b""):
-        super().__init__(("127.0.0.1", port))
+    def __init__(self, port, settings=b"", source=None):
+        super().__init__(("127.0.0.1", port), source=source)
         self.frames = []
         self.send(PREFACE + frame(SETTINGS, payload=settings))
 

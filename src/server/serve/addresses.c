@@ -1,8 +1,8 @@
 /* Clients by their addresses.
  *
  * Connections are counted in a hash table that has room for as many addresses as there may be
- * connections. Guessers stand in a short array that is looked through: only wrong credentials ask, and
- * first ones while there are such. */
+ * connections. Guessers stand in a short array that is looked through: for wrong credentials, and for
+ * right ones that a connection shows first. */
 #include "serve/addresses.h"
 
 #include <arpa/inet.h>
@@ -10,11 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "random.h"
 #include "table.h"
 
 #define FIRST_PAUSE_US INT64_C(10000)
 #define LONGEST_PAUSE_US INT64_C(10000000)
 #define FORGOTTEN_AFTER_US INT64_C(600000000) /* without another one */
+/* Different ones of an address: so many at once, and one more in each of so many microseconds. */
+enum { GUESSES_AT_ONCE = 1000 };
+#define GUESS_US INT64_C(10000000)
 
 /* What an address of IPv4 begins with where it stands as one of IPv6. */
 static const unsigned char mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -126,50 +130,83 @@ void weir_clients_leave(weir_clients *clients, const weir_client_address *client
 void weir_guesses_init(weir_guesses *guesses) {
   memset(guesses, 0, sizeof *guesses);
   pthread_mutex_init(&guesses->lock, NULL);
+  weir_random_secret(guesses->secret);
+  guesses->remembered = calloc(WEIR_GUESSERS_MOST, sizeof *guesses->remembered);
 }
 
 void weir_guesses_free(weir_guesses *guesses) {
   pthread_mutex_destroy(&guesses->lock);
+  free(guesses->remembered);
+}
+
+uint64_t weir_guesses_mark(const weir_guesses *guesses, uint64_t before, const char *bytes,
+                           size_t length) {
+  const uint64_t parts[2] = {before, weir_hash_64(guesses->secret, bytes, length)};
+  return weir_hash_64(guesses->secret, parts, sizeof parts);
 }
 
 /* The client's own entry. Where it has none: NULL, or with `makes` one that counts nothing yet, in place of
- * a free one or of the one whose pause is over first. A client that has one address of IPv6 has all of
- * its /64. */
+ * a free one or of the one that has spent least. A client that has one address of IPv6 has all of its /64. */
 static weir_guesser *find_guesser(weir_guesses *guesses, const weir_client_address *client,
                                   int64_t now_us, bool makes) {
   weir_guesser wanted = {.count = 0};
-  weir_guesser *oldest = &guesses->guessers[0];
+  weir_guesser *least = &guesses->guessers[0];
   bool is_v4 = memcmp(client->bytes, mapped, sizeof mapped) == 0;
   if (client->is_known) memcpy(wanted.network, client->bytes, is_v4 ? 16 : 8);
   for (size_t i = 0; i < WEIR_GUESSERS_MOST; i++) {
     weir_guesser *one = &guesses->guessers[i];
-    if (one->count > 0 && now_us - one->until_us > FORGOTTEN_AFTER_US)
+    if (one->count > 0 && now_us - one->last_us > FORGOTTEN_AFTER_US &&
+        now_us > one->spent_until_us)
       *one = (weir_guesser){.count = 0};
     if (one->count > 0 && memcmp(one->network, wanted.network, sizeof wanted.network) == 0)
       return one;
-    if (one->until_us < oldest->until_us) oldest = one;
+    if (one->spent_until_us < least->spent_until_us) least = one;
   }
   if (!makes) return NULL;
-  *oldest = wanted;
-  return oldest;
+  *least = wanted;
+  return least;
 }
 
-int64_t weir_guesses_until(weir_guesses *guesses, const weir_client_address *client,
+static uint64_t *remembered_of(const weir_guesses *guesses, const weir_guesser *one) {
+  return guesses->remembered[one - guesses->guessers];
+}
+
+/* Whether it is one of the last wrong ones of this client. */
+static bool is_remembered(const weir_guesses *guesses, const weir_guesser *one, uint64_t mark) {
+  uint32_t count =
+      one->different < WEIR_GUESSES_REMEMBERED ? one->different : WEIR_GUESSES_REMEMBERED;
+  for (uint32_t i = 0; guesses->remembered != NULL && i < count; i++)
+    if (remembered_of(guesses, one)[i] == mark) return true;
+  return false;
+}
+
+int64_t weir_guesses_until(weir_guesses *guesses, const weir_client_address *client, uint64_t mark,
                            int64_t now_us) {
   pthread_mutex_lock(&guesses->lock);
   const weir_guesser *one = find_guesser(guesses, client, now_us, false);
-  int64_t until_us = one != NULL ? one->until_us : 0;
+  int64_t until_us = one != NULL && !is_remembered(guesses, one, mark)
+                         ? one->spent_until_us - (GUESSES_AT_ONCE - 1) * GUESS_US
+                         : 0;
   pthread_mutex_unlock(&guesses->lock);
   return until_us;
 }
 
-void weir_guesses_note(weir_guesses *guesses, const weir_client_address *client, int64_t now_us) {
+int64_t weir_guesses_note(weir_guesses *guesses, const weir_client_address *client, uint64_t mark,
+                          int64_t now_us) {
   int64_t pause_us = FIRST_PAUSE_US;
   pthread_mutex_lock(&guesses->lock);
   weir_guesser *one = find_guesser(guesses, client, now_us, true);
   for (uint32_t i = 0; i < one->count && pause_us < LONGEST_PAUSE_US; i++)
     pause_us *= 2;
   one->count++;
-  one->until_us = now_us + (pause_us < LONGEST_PAUSE_US ? pause_us : LONGEST_PAUSE_US);
+  one->last_us = now_us;
+  if (!is_remembered(guesses, one, mark)) {
+    if (guesses->remembered != NULL)
+      remembered_of(guesses, one)[one->different % WEIR_GUESSES_REMEMBERED] = mark;
+    one->different++;
+    if (one->spent_until_us < now_us) one->spent_until_us = now_us;
+    one->spent_until_us += GUESS_US;
+  }
   pthread_mutex_unlock(&guesses->lock);
+  return pause_us < LONGEST_PAUSE_US ? pause_us : LONGEST_PAUSE_US;
 }

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hash.h"
+
 /* An address without its port; IPv4 as IPv6 has it. The clients of a unix socket have none. */
 typedef struct weir_client_address {
   bool is_known;
@@ -42,31 +44,44 @@ void weir_clients_leave(weir_clients *clients, const weir_client_address *client
 
 /* --- guesses ------------------------------------------------------------------------------------
  *
- * After each wrong credential of an address the next one waits longer before it is looked at. Right
- * ones wait as well: a guess that is answered at once would be known to be wrong. A connection that
- * has shown a good one does not wait. */
+ * A credential is looked at when it is shown, and a right one is answered at once. The refusal of a wrong
+ * one is paused, longer after each of its address: that slows the client that shows it and no other. What
+ * bounds those who guess is how many different wrong ones an address may show: some at once, and one more
+ * in each of so many seconds. Beyond that nothing is looked at that has not been seen, right or not: an
+ * answer at once would be one more guess. A wrong one that is shown again tells nobody anything, so one
+ * client that cannot know better never holds up the others of its address. */
 
-enum { WEIR_GUESSERS_MOST = 512 }; /* of more of them, those whose pause is over first go */
+enum { WEIR_GUESSERS_MOST = 512 };     /* of more of them, those that have spent least go first */
+enum { WEIR_GUESSES_REMEMBERED = 64 }; /* of each, the last */
 
 typedef struct weir_guesser {
   unsigned char network[16]; /* of IPv6 its /64; all zero: those of unix sockets */
   uint32_t count;            /* 0: free */
-  int64_t until_us;
+  uint32_t different;        /* of them */
+  int64_t last_us;
+  int64_t spent_until_us; /* as GCRA's theoretical time of arrival */
 } weir_guesser;
 
 typedef struct weir_guesses {
   pthread_mutex_t lock;
+  unsigned char secret[WEIR_HASH_SECRET_BYTES];
   weir_guesser guessers[WEIR_GUESSERS_MOST];
+  uint64_t (*remembered)[WEIR_GUESSES_REMEMBERED]; /* marks of each; NULL: no memory */
 } weir_guesses;
 
 void weir_guesses_init(weir_guesses *guesses);
 void weir_guesses_free(weir_guesses *guesses);
 
-/* Until when nothing that this address shows is looked at; what is over: nothing waits. */
-int64_t weir_guesses_until(weir_guesses *guesses, const weir_client_address *client,
+/* What stands for a credential that is shown: of its parts, one after another; 0 before the first. */
+uint64_t weir_guesses_mark(const weir_guesses *guesses, uint64_t before, const char *bytes,
+                           size_t length);
+
+/* Until when this one of this address is not looked at; what is over: it may be. */
+int64_t weir_guesses_until(weir_guesses *guesses, const weir_client_address *client, uint64_t mark,
                            int64_t now_us);
 
-/* It has shown a wrong one. */
-void weir_guesses_note(weir_guesses *guesses, const weir_client_address *client, int64_t now_us);
+/* It was wrong. How long its refusal is paused. */
+int64_t weir_guesses_note(weir_guesses *guesses, const weir_client_address *client, uint64_t mark,
+                          int64_t now_us);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Behind the pause of an address, for a connection that has guessed before. */
+/* Behind the wait of an address, for a connection that has guessed before. */
 enum { BEHIND_US = 20000 };
 
 const weir_config_listener *weir_service_listener(const weir_service *service,
@@ -48,28 +48,40 @@ void weir_connection_describe(const weir_connection *connection, const char *nam
   snprintf(text, WEIR_KEPT_CLIENT_BYTES, "%.46s%s%s", address, name[0] != '\0' ? " " : "", name);
 }
 
+void weir_connection_note_broken(weir_connection *connection) {
+  weir_serve_count(&connection->loop->served.counts.broken, !connection->is_broken);
+  connection->is_broken = true;
+}
+
 /* --- credentials ------------------------------------------------------------------------------ */
 
-/* When a pause is over, those that have not guessed go first: else a client that comes with the right
- * credential would wait behind every guess. */
-bool weir_connection_is_held(weir_connection *connection) {
-  weir_loop *loop = connection->loop;
-  int64_t now_us = weir_monotonic_us();
-  int64_t wait_us =
-      weir_guesses_until(&loop->service->guesses, &connection->address, now_us) - now_us;
-  if (wait_us <= 0) return false;
-  if (connection->has_guessed) wait_us += BEHIND_US;
+static void hold(weir_connection *connection, int64_t wait_us) {
   const struct timeval wait = {.tv_sec = wait_us / 1000000, .tv_usec = wait_us % 1000000};
-  weir_serve_count(&loop->served.counts.held, 1);
+  weir_serve_count(&connection->loop->served.counts.held, 1);
   connection->is_held = true;
   event_del(&connection->readable);
   event_add(&connection->pause, &wait);
-  return true;
 }
 
-void weir_connection_note_guess(weir_connection *connection) {
-  weir_service *service = connection->loop->service;
-  weir_serve_count(&connection->loop->served.counts.unauthorized, 1);
+/* Those that have not guessed go first: else a client that comes with the right credential would wait
+ * behind every guess. */
+bool weir_connection_may_show(weir_connection *connection, uint64_t mark) {
+  weir_guesses *guesses = &connection->loop->service->guesses;
+  int64_t now_us = weir_monotonic_us();
+  int64_t wait_us = weir_guesses_until(guesses, &connection->address, mark, now_us) - now_us;
+  if (wait_us <= 0 || connection->refusing == mark) return true;
+  hold(connection, connection->has_guessed ? wait_us + BEHIND_US : wait_us);
+  return false;
+}
+
+bool weir_connection_may_refuse(weir_connection *connection, uint64_t mark) {
+  weir_loop *loop = connection->loop;
+  bool is_over = connection->refusing == mark;
+  connection->refusing = is_over ? 0 : mark;
+  if (is_over) return true;
   connection->has_guessed = true;
-  weir_guesses_note(&service->guesses, &connection->address, weir_monotonic_us());
+  weir_serve_count(&loop->served.counts.unauthorized, 1);
+  hold(connection,
+       weir_guesses_note(&loop->service->guesses, &connection->address, mark, weir_monotonic_us()));
+  return false;
 }

@@ -78,7 +78,7 @@ typedef enum weir_read_result {
   WEIR_READ_MORE, /* the request's end has not come */
   WEIR_READ_ONE,  /* *used bytes were one */
   WEIR_READ_TURN, /* the same, and enough for this tick */
-  WEIR_READ_HELD, /* the same, and it waits: see weir_connection_is_held() */
+  WEIR_READ_HELD, /* the same, and it waits: see weir_connection_may_show() */
   WEIR_READ_ENDS  /* nothing more is read: the connection ends when its answers are sent */
 } weir_read_result;
 
@@ -137,13 +137,16 @@ struct weir_connection {
   struct event pause; /* until a credential that is held is looked at */
   weir_client_state state;
   bool is_touched, is_resumed;
-  bool is_parked;   /* has more requests, which wait until it has taken its answers */
-  bool is_held;     /* the same until its pause is over */
-  bool is_leaving;  /* the peer is told to leave */
-  bool has_shown;   /* a good token, in the last request that had one */
-  bool has_guessed; /* a wrong one, once */
-  bool has_read;    /* a whole request, once */
-  uint32_t share;   /* requests it may still bring into this tick */
+  bool is_parked;       /* has more requests, which wait until it has taken its answers */
+  bool is_held;         /* the same until its pause is over: see weir_connection_may_show() */
+  bool is_leaving;      /* the peer is told to leave */
+  bool has_shown;       /* a good token, in the last request that had one */
+  bool has_guessed;     /* a wrong one, once */
+  uint64_t refusing;    /* the mark of a wrong one whose refusal is paused; 0: none is */
+  bool has_read;        /* a whole request, once */
+  bool is_broken;       /* it has been counted as one that sent what it may not */
+  bool goes_on_sending; /* after its end was said */
+  uint32_t share;       /* requests it may still bring into this tick */
   uint32_t first_answer, last_answer;
   weir_pending *pending; /* its answers wait for a store: until they are sent nothing is read */
   weir_bytes input;      /* of a request that is not whole */
@@ -190,11 +193,14 @@ void weir_connection_describe(const weir_connection *connection, const char *nam
 /* It has something to send in this turn. */
 void weir_connection_touch(weir_connection *connection);
 
-/* Whether a credential that it shows has to wait. It then reads this request again, or the bytes
- * behind it, later. */
-bool weir_connection_is_held(weir_connection *connection);
+/* It has sent what it may not: counted once. */
+void weir_connection_note_broken(weir_connection *connection);
 
-/* It has shown a wrong one. */
-void weir_connection_note_guess(weir_connection *connection);
+/* Whether a credential that it shows, by its mark, is looked at now. False: the connection is held, and
+ * reads this request again, or the bytes behind it, later. */
+bool weir_connection_may_show(weir_connection *connection, uint64_t mark);
+
+/* It has shown a wrong one. True: it is told so now; false: it is held as above, and then told so. */
+bool weir_connection_may_refuse(weir_connection *connection, uint64_t mark);
 
 #endif

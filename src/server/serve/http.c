@@ -47,11 +47,13 @@ weir_serve_standing weir_serve_look_at_credential(weir_connection *connection,
     weir_serve_count(&connection->loop->served.counts.unauthorized, 1);
     return WEIR_SERVE_STRANGER;
   }
-  if (!connection->has_shown && weir_connection_is_held(connection)) return WEIR_SERVE_HELD;
+  uint64_t mark =
+      weir_guesses_mark(&connection->loop->service->guesses, 0, shown->bytes, shown->length);
+  if (!connection->has_shown && !weir_connection_may_show(connection, mark)) return WEIR_SERVE_HELD;
   connection->has_shown =
       weir_http_is_token(*shown, listener->credentials, listener->credential_count);
-  if (!connection->has_shown) weir_connection_note_guess(connection);
-  return connection->has_shown ? WEIR_SERVE_KNOWN : WEIR_SERVE_STRANGER;
+  if (connection->has_shown) return WEIR_SERVE_KNOWN;
+  return weir_connection_may_refuse(connection, mark) ? WEIR_SERVE_STRANGER : WEIR_SERVE_HELD;
 }
 
 weir_read_result weir_serve_read_http(weir_connection *connection, const char *bytes, size_t length,
@@ -70,7 +72,7 @@ weir_read_result weir_serve_read_http(weir_connection *connection, const char *b
       parser->wants_go_on = false;
       return WEIR_READ_MORE;
     case WEIR_HTTP_BROKEN:
-      weir_serve_count(&connection->loop->served.counts.broken, 1);
+      weir_connection_note_broken(connection);
       memcpy(refusal.why.text, why, strlen(why) + 1);
       weir_serve_refuse_http(connection, &refusal, WEIR_HTTP_CLOSES);
       return WEIR_READ_ENDS;

@@ -372,18 +372,25 @@ static void on_writable(evutil_socket_t fd, short what, void *self) {
     rest(connection);
 }
 
-/* The pause of a credential that was held: see weir_connection_is_held(). */
+/* What is held is read again: see weir_connection_may_show(). */
+static void end_pause(weir_connection *connection) {
+  event_del(&connection->pause);
+  connection->is_held = false;
+  event_add(&connection->readable, NULL);
+  resume_later(connection);
+}
+
 static void on_pause_over(evutil_socket_t fd, short what, void *self) {
   weir_connection *connection = self;
   (void)fd;
   (void)what;
-  struct pollfd peer = {.fd = connection->transport.fd};
-  connection->is_held = false;
-  event_add(&connection->readable, NULL);
-  if (poll(&peer, 1, 0) > 0) /* it is gone, and waits for no answer */
-    close_soon(connection);
-  else
-    resume_later(connection);
+  end_pause(connection);
+}
+
+/* Whether the peer of one that is held sends no more. */
+static bool has_hung_up(const weir_connection *connection) {
+  struct pollfd peer = {.fd = connection->transport.fd, .events = POLLRDHUP};
+  return poll(&peer, 1, 0) > 0;
 }
 
 /* --- accepting ---------------------------------------------------------------------------------- */
@@ -512,7 +519,16 @@ static void on_sweep(evutil_socket_t fd, short what, void *self) {
     const weir_protocol *protocol = one->port->protocol;
     next = one->next;
     if (protocol->sweep != NULL) protocol->sweep(one);
+    if (one->is_held && has_hung_up(one)) {
+      /* It takes nobody's place for longer. What was not looked at yet is not looked at. */
+      if (one->refusing != 0)
+        end_pause(one);
+      else
+        close_soon(one);
+      continue;
+    }
     if (!is_late(one, now_us) || is_needed(one)) continue;
+    if (one->goes_on_sending && !loop->is_draining) weir_connection_note_broken(one);
     /* One that is idle may be told to leave, so that no request of it is lost. */
     bool is_idle = one->state == WEIR_CONNECTION_OPEN && one->has_read && one->input.length == 0 &&
                    one->output.length == 0;

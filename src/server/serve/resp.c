@@ -78,6 +78,15 @@ static bool ask_tick(weir_connection *connection, weir_ask *ask, weir_bytes *tex
   return true;
 }
 
+/* Of a request that shows a credential: all of it, as it may show several. */
+static uint64_t mark_of(const weir_connection *connection, const weir_resp_request *request) {
+  uint64_t mark = 0;
+  for (size_t i = 0; i < request->count; i++)
+    mark = weir_guesses_mark(&connection->loop->service->guesses, mark, request->arguments[i].bytes,
+                             request->arguments[i].length);
+  return mark;
+}
+
 static weir_read_result read_request(weir_connection *connection, const char *bytes, size_t length,
                                      size_t *used) {
   weir_loop *loop = connection->loop;
@@ -101,18 +110,18 @@ static weir_read_result read_request(weir_connection *connection, const char *by
     case WEIR_RESP_BROKEN:
       weir_resp_error(text, why);
       weir_connection_queue_text(connection, text->data, text->length);
-      weir_serve_count(&loop->served.counts.broken, 1);
+      weir_connection_note_broken(connection);
       return WEIR_READ_ENDS;
     case WEIR_RESP_REQUEST:
       break;
   }
   if (request.count == 0) return WEIR_READ_ONE;
-  if (listener->credential_count > 0 && weir_resp_shows_credential(&request) &&
-      weir_connection_is_held(connection)) {
+  bool shows = listener->credential_count > 0 && weir_resp_shows_credential(&request);
+  uint64_t mark = shows ? mark_of(connection, &request) : 0;
+  if (shows && !weir_connection_may_show(connection, mark)) {
     *used = 0;
     return WEIR_READ_HELD;
   }
-  weir_serve_count(&loop->served.counts.resp, 1);
 
   weir_ask ask;
   weir_resp_amounts amounts;
@@ -126,7 +135,11 @@ static weir_read_result read_request(weir_connection *connection, const char *by
       .context = loop->tick.registry,
   };
   weir_resp_outcome outcome = weir_resp_run(session, &server, &request, text, &ask, &amounts);
-  if (outcome == WEIR_RESP_STRANGER) weir_connection_note_guess(connection);
+  if (outcome == WEIR_RESP_STRANGER && !weir_connection_may_refuse(connection, mark)) {
+    *used = 0;
+    return WEIR_READ_HELD;
+  }
+  weir_serve_count(&loop->served.counts.resp, 1);
   if (outcome == WEIR_RESP_INFO) write_info(connection, text);
   if (outcome == WEIR_RESP_ASKS && ask_tick(connection, &ask, text))
     return ask.verb == WEIR_ASK_RESET ? WEIR_READ_TURN : WEIR_READ_ONE;
