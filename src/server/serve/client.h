@@ -68,9 +68,10 @@ struct weir_loop {
   bool has_time; /* tick.now_us is of this turn */
   bool is_draining;
   bool accepts_paused;
-  int64_t drain_until_us;
+  int64_t drain_since_us;
   _Atomic bool must_drain;
-  _Atomic bool is_done; /* nothing runs here any more */
+  _Atomic bool has_stopped; /* to listen */
+  _Atomic bool is_done;     /* nothing runs here any more */
 };
 
 /* What reading a request has come to. */

@@ -27,6 +27,8 @@ enum { ACCEPT_MOST = 16, RECEIVE_BYTES = 65536, REPLY_KEPT = 1 << 20 };
 /* A record of TLS is taken as a whole: no event tells of what is left of one. */
 enum { SHARE_MOST = 1024, INPUT_ROOM = 1024, RECORD_ROOM = 16384 };
 enum { LINGER_US = 1000000 };
+/* How long a loop that drains waits for a request that may be on its way, and how often it looks. */
+enum { LAST_WORD_US = 1000000, DRAIN_LOOK_US = 100000 };
 
 /* --- the end of a connection -------------------------------------------------------------------- */
 
@@ -455,27 +457,33 @@ static void welcome(weir_port *port, int fd, const struct sockaddr *address) {
   open_connection(port, fd, &client);
 }
 
+/* Takes up to so many of the clients that wait. False: the process has no more files. */
+static bool accept_some(weir_port *port, size_t most) {
+  for (size_t i = 0; i < most; i++) {
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof address;
+    int fd = accept(port->fd, (struct sockaddr *)(void *)&address, &length);
+    if (fd >= 0)
+      welcome(port, fd, (const struct sockaddr *)(const void *)&address);
+    else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+      return false;
+    else if (errno != EINTR && errno != ECONNABORTED)
+      break;
+  }
+  return true;
+}
+
 static void on_accept(evutil_socket_t listener, short what, void *self) {
   weir_port *port = self;
   weir_loop *loop = port->loop;
+  (void)listener;
   (void)what;
   note_time(loop);
-  for (int i = 0; i < ACCEPT_MOST; i++) {
-    struct sockaddr_storage address = {0};
-    socklen_t length = sizeof address;
-    int fd = accept(listener, (struct sockaddr *)(void *)&address, &length);
-    if (fd >= 0) {
-      welcome(port, fd, (const struct sockaddr *)(const void *)&address);
-    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      loop->accepts_paused = true; /* until the next sweep */
-      weir_serve_count(&loop->served.counts.accept_pauses, 1);
-      for (size_t j = 0; j < loop->port_count; j++)
-        event_del(&loop->ports[j].accepts);
-      return;
-    } else if (errno != EINTR && errno != ECONNABORTED) {
-      return;
-    }
-  }
+  if (accept_some(port, ACCEPT_MOST)) return;
+  loop->accepts_paused = true; /* until the next sweep */
+  weir_serve_count(&loop->served.counts.accept_pauses, 1);
+  for (size_t i = 0; i < loop->port_count; i++)
+    event_del(&loop->ports[i].accepts);
 }
 
 bool weir_loop_listen(weir_loop *loop, weir_port *port) {
@@ -560,31 +568,61 @@ void weir_loop_wake(weir_loop *loop) {
 
 /* --- turns -------------------------------------------------------------------------------------- */
 
+/* Clients whose connection the kernel has made already are taken in before the listener goes, or else they
+ * would be reset. At a socket of systemd's they wait for the next server. */
+static void stop_listening(weir_loop *loop) {
+  for (size_t i = 0; i < loop->port_count; i++) {
+    weir_port *port = &loop->ports[i];
+    event_del(&port->accepts);
+    if (port->config->kind == WEIR_CONFIG_SYSTEMD) continue;
+    /* What waits at a unix socket can still be accepted behind its end; at TCP it would be gone. */
+    if (port->config->kind == WEIR_CONFIG_UNIX) shutdown(port->fd, SHUT_RDWR);
+    accept_some(port, SIZE_MAX);
+    if (port->config->kind == WEIR_CONFIG_TCP) shutdown(port->fd, SHUT_RDWR);
+    if (!port->is_shared) close(port->fd);
+  }
+  loop->port_count = 0;
+  atomic_store(&loop->has_stopped, true);
+  weir_loop_wake(loop->service->front);
+}
+
+/* Whether a request may be on its way that nobody could tell to go elsewhere: of a client that has just come,
+ * is in the middle of one, or asked a moment ago. It is answered, and the end is said behind it. */
+static bool is_awaited(const weir_connection *connection, int64_t now_us) {
+  const weir_loop *loop = connection->loop;
+  bool has_heard = connection->has_read && connection->input.length == 0 &&
+                   connection->arrived_us > loop->drain_since_us;
+  return !has_heard && now_us - connection->since_us < LAST_WORD_US &&
+         now_us - loop->drain_since_us < LAST_WORD_US;
+}
+
+static void begin_drain(weir_loop *loop) {
+  const struct timeval often = {.tv_usec = DRAIN_LOOK_US};
+  loop->is_draining = true;
+  loop->drain_since_us = weir_monotonic_us();
+  stop_listening(loop);
+  event_add(&loop->sweeps, &often);
+}
+
 /* A loop that drains accepts no more. Each client that has all its answers is told that there will be
  * no more of them, so that no request is lost where its protocol can tell it; when the time is over,
  * all that are left are closed. */
 static void drain(weir_loop *loop) {
-  if (!loop->is_draining) {
-    loop->is_draining = true;
-    loop->drain_until_us = weir_monotonic_us() + weir_loop_limits(loop)->drain_us;
-    for (size_t i = 0; i < loop->port_count; i++) {
-      event_del(&loop->ports[i].accepts);
-      if (!loop->ports[i].is_shared) close(loop->ports[i].fd);
-    }
-    loop->port_count = 0;
-  }
-  bool over = weir_monotonic_us() > loop->drain_until_us;
+  if (!loop->is_draining) begin_drain(loop);
+  int64_t now_us = weir_monotonic_us();
+  bool over = now_us - loop->drain_since_us > weir_loop_limits(loop)->drain_us;
   for (weir_connection *next, *one = loop->connections; one != NULL; one = next) {
     const weir_protocol *protocol = one->port->protocol;
     bool is_at_rest = one->state == WEIR_CONNECTION_OPEN && !one->is_resumed && !one->is_parked &&
                       one->pending == NULL;
+    bool can_tell = protocol->leave != NULL && one->has_read;
     next = one->next;
     if (over)
       close_soon(one);
-    else if (is_at_rest && (protocol->leave == NULL || !one->has_read))
-      end_connection(one); /* it has said nothing, and hears nothing */
-    else if (is_at_rest && protocol->leave(one))
+    else if (is_at_rest && can_tell && protocol->leave(one))
       answer_turn(one);
+    else if (is_at_rest && !can_tell && !is_awaited(one, now_us))
+      end_connection(one);
   }
 }
 

@@ -46,6 +46,13 @@ static void on_signal(evutil_socket_t signal, short what, void *self) {
     atomic_store(&server->loops[i].must_drain, true);
     weir_loop_wake(&server->loops[i]);
   }
+}
+
+/* When each loop has taken in what waited at its listeners, the next server may begin. */
+static void stop_sockets(weir_server *server) {
+  weir_service *service = &server->service;
+  for (unsigned i = 0; i < server->started; i++)
+    if (!atomic_load(&server->loops[i].has_stopped)) return;
   for (size_t i = 0; i < service->socket_count; i++)
     if (service->sockets[i].protocol != WEIR_CONFIG_ADMIN) weir_socket_stop(&service->sockets[i]);
 }
@@ -279,6 +286,7 @@ int weir_serve_run(const char *file) {
   while (started && (!service->is_draining || !is_over(&server))) {
     weir_server_go_on(&server);
     weir_loop_turn(&server.front);
+    if (service->is_draining) stop_sockets(&server);
   }
   finish(&server);
   weir_serve_log_end();
