@@ -173,6 +173,8 @@ typedef struct weir_wire_server {
   bool secure;        /* it speaks TLS */
   weir_destination destination;
   weir_breaker breaker;
+  uint64_t refusals;     /* slots with an operation that it refused, */
+  weir_message refusal;  /* and what it said the last time */
   const char *unready;   /* a deadline has passed while the first connection was being made, and the
                            message said this; NULL: none has, or it is made, or given up */
   atomic_int dialect;    /* of the newest connection that got one, or -1 */

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -129,9 +130,26 @@ void weir_wire_slot_join(weir_wire_slot *slot, size_t before) {
   slot->commands[slot->count - 1 - before].followers = (uint8_t)before;
 }
 
+/* Keeps what the server said, for those who look after it: with no key in it, which is what a client sent. In
+ * keys there are no spaces, so `key "` and the next `" ` or `": ` are around one. */
+static void note_refusal(weir_wire_server *server, const char *text) {
+  char *room = server->refusal.text;
+  const char *quote = strstr(text, "key \"");
+  const char *end = quote != NULL ? quote + 5 : NULL;
+  server->refusals++;
+  while (end != NULL && (end = strchr(end, '"')) != NULL && end[1] != ' ' &&
+         (end[1] != ':' || end[2] != ' '))
+    end++;
+  if (end == NULL)
+    snprintf(room, sizeof server->refusal.text, "%s", quote == NULL ? text : "");
+  else
+    snprintf(room, sizeof server->refusal.text, "%.*sa key%s", (int)(quote - text), text, end + 1);
+}
+
 /* Copies the results to the callers' operations; whether one of them needs explaining. */
-static bool collect(const weir_wire *wire, const weir_wire_slot *slot, weir_message *message) {
+static bool collect(weir_wire *wire, const weir_wire_slot *slot, weir_message *message) {
   bool failed = slot->connects && !slot->connected;
+  bool refused = false;
   for (size_t i = 0; i < slot->count; i++) {
     const weir_wire_command *command = &slot->commands[i];
     const weir_operation *result = &command->operation;
@@ -143,7 +161,9 @@ static bool collect(const weir_wire *wire, const weir_wire_slot *slot, weir_mess
     caller->slow = slot->slow && result->outcome >= WEIR_NOT_SENT;
     if (command->kept != NULL) memcpy(command->kept, command->notes, sizeof command->notes);
     failed |= result->outcome >= WEIR_NOT_SENT;
+    refused |= result->outcome == WEIR_REFUSED;
   }
+  if (refused) note_refusal(&wire->server, slot->message.text);
   if (failed) weir_message_set(message, "%s: %s", wire->name, slot->message.text);
   return failed;
 }

@@ -184,6 +184,8 @@ void weir_wire_read_server(weir_wire *wire, weir_server_state *state) {
   state->outages = breaker->opened;
   state->next_try_us = breaker->state == WEIR_BREAKER_OPEN && wait_us > 0 ? wait_us : 0;
   state->last_error = breaker->why;
+  state->refusals = wire->server.refusals;
+  state->last_refusal = wire->server.refusal;
   pthread_mutex_unlock(&wire->lock);
 }
 

@@ -57,13 +57,14 @@ typedef enum weir_event_kind {
   WEIR_EVENT_SERVER_BACK, /* it answers again */
   WEIR_EVENT_CLOCK_STEP,  /* the clock was set back */
   WEIR_EVENT_KEYS_LOST,   /* the store has forgotten counts: eviction, a restart, a flush */
-  WEIR_EVENT_REFUSED,     /* the store refused an operation, or holds something else under a key */
-  WEIR_EVENT_UNKNOWN,     /* no answer came: what was sent may or may not count */
-  WEIR_EVENT_FALLBACK,    /* the limiter's policy decided in the store's stead */
-  WEIR_EVENT_LATE,        /* requests ran out of their time */
-  WEIR_EVENT_CONTENDED,   /* others wrote the key faster until the deadline */
-  WEIR_EVENT_LEASE_LOST,  /* what was charged ahead, in cost, can neither be used nor given back */
-  WEIR_EVENT_BROKEN,      /* weir or a backend broke its own contract: a bug */
+  WEIR_EVENT_REFUSED,   /* the store refused an operation, or holds something else under a key: of a
+                             limiter, and of a server, which then says why */
+  WEIR_EVENT_UNKNOWN,   /* no answer came: what was sent may or may not count */
+  WEIR_EVENT_FALLBACK,  /* the limiter's policy decided in the store's stead */
+  WEIR_EVENT_LATE,      /* requests ran out of their time */
+  WEIR_EVENT_CONTENDED, /* others wrote the key faster until the deadline */
+  WEIR_EVENT_LEASE_LOST, /* what was charged ahead, in cost, can neither be used nor given back */
+  WEIR_EVENT_BROKEN,     /* weir or a backend broke its own contract: a bug */
   WEIR_EVENT_CUT /* settlements found no room for all that the work cost; that is forgiven */
 } weir_event_kind;
 

@@ -125,6 +125,8 @@ typedef struct weir_server_state {
   bool answered; /* it has greeted this process at least once. True as well of a store inside this
                     process, of a node of a cluster that has no slots, and of a backend that does
                     not tell */
+  uint64_t refusals;         /* how often it answered that it did not execute something */
+  weir_message last_refusal; /* what it said the last time; empty: it never did. Shows no key */
 } weir_server_state;
 
 #define WEIR_SERVER_STATE_INIT WEIR_SIZED(weir_server_state)

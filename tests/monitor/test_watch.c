@@ -174,6 +174,33 @@ static void a_server_is_lost_and_comes_back(void **state) {
   close_world(&w);
 }
 
+/* It says why itself, and no key. */
+static void a_server_that_refuses_is_told(void **state) {
+  static const char *const full[] = {"--maxmemory", "1", NULL};
+  struct server *server = server_start_redis(SERVER_IPV4, full);
+  char url[SERVER_URL_BYTES];
+  world w;
+  told to;
+  weir_decision decision;
+  (void)state;
+  server_url(&server, 1, NULL, url);
+  open_world(&w, url);
+  weir_watch *watch = watch_one("counts", NULL, w.store, 0);
+  assert_int_equal(look(watch, &to), 0);
+  int64_t end_us = weir_monotonic_us() + 60000000;
+  do {
+    weir_limiter_take(w.limiter, "a\":b", 4, 1, &decision, NULL);
+    look(watch, &to);
+    assert_true(weir_monotonic_us() < end_us);
+  } while (to.count == 0 || to.events[to.count - 1].kind != WEIR_EVENT_REFUSED);
+  assert_non_null(strstr(url, to.events[to.count - 1].server));
+  assert_true(to.events[to.count - 1].count >= 1);
+  assert_non_null(strstr(to.text, " of a key: the server is out of memory"));
+  assert_null(strstr(to.text, ":b"));
+  weir_watch_destroy(watch);
+  close_world(&w);
+}
+
 static void a_quiet_time_outside_its_range_is_refused(void **state) {
   weir_message why = {""};
   weir_watch *watch;
@@ -193,6 +220,7 @@ int main(void) {
       cmocka_unit_test(nothing_is_told_twice),
       cmocka_unit_test(what_happens_in_the_quiet_is_counted),
       cmocka_unit_test(a_server_is_lost_and_comes_back),
+      cmocka_unit_test(a_server_that_refuses_is_told),
       cmocka_unit_test(a_quiet_time_outside_its_range_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,8 +112,8 @@ class Server:
 class Store:
     """A private store of its own, which can be stopped and continued."""
 
-    def __init__(self, kind):
-        self.process = subprocess.Popen([*MORTAL, os.environ["WEIR_SERVE"], kind], text=True,
+    def __init__(self, kind, *arguments):
+        self.process = subprocess.Popen([*MORTAL, os.environ["WEIR_SERVE"], kind, *arguments], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.url = self.process.stdout.readline().strip()
 

@@ -368,6 +368,8 @@ typedef struct server_seen {
   bool away;        /* as it was told last */
   uint64_t outages; /* at the last event */
   int64_t quiet_end_us;
+  uint64_t refusals; /* the same of refusals */
+  int64_t refusals_quiet_end_us;
 } server_seen;
 
 typedef struct watched {
@@ -427,13 +429,23 @@ static void look_at_limiter(look *at, watched *source) {
   }
 }
 
+static void look_at_refusals(look *at, const watched *source, const weir_server_state *state,
+                             server_seen *seen) {
+  uint64_t refused = state->refusals - seen->refusals;
+  if (refused == 0 || at->now_us < seen->refusals_quiet_end_us) return;
+  seen->refusals = state->refusals;
+  seen->refusals_quiet_end_us = at->now_us + at->watch->quiet_us;
+  tell(at, source, WEIR_EVENT_REFUSED, state->name, refused, state->last_refusal.text);
+}
+
 /* A server that was away in between, and is back already, was lost as well. One that is being tried
  * is not back yet. */
 static void look_at_server(look *at, const watched *source, size_t index, server_seen *seen) {
   char text[SERVER_INDEX_BYTES];
   weir_server_state state;
-  if (at->now_us < seen->quiet_end_us) return;
   if (!read_server(source->store, index, &state, text)) return;
+  look_at_refusals(at, source, &state, seen);
+  if (at->now_us < seen->quiet_end_us) return;
   bool away = state.breaker != WEIR_BREAKER_CLOSED;
   uint64_t lost = state.outages - seen->outages;
   bool was_away = seen->away;
@@ -470,7 +482,10 @@ static bool watch_servers(watched *source) {
   source->servers = calloc(source->server_count + 1, sizeof *source->servers);
   if (source->servers == NULL) return false;
   for (size_t j = 0; j < source->server_count; j++)
-    if (read_server(source->store, j, &state, text)) source->servers[j].outages = state.outages;
+    if (read_server(source->store, j, &state, text)) {
+      source->servers[j].outages = state.outages;
+      source->servers[j].refusals = state.refusals;
+    }
   return true;
 }
 

@@ -172,11 +172,14 @@ static void write_readiness(const weir_service *service, weir_bytes *out) {
   for (size_t i = 0; i < config->store_count; i++) {
     weir_server_state state = WEIR_SERVER_STATE_INIT;
     const weir_store *store = weir_registry_store_at(registry, i);
-    for (size_t j = 0; weir_store_read_server(store, j, &state) == WEIR_OK; j++)
-      weir_bytes_format(out, "store %s: %s %s, outages %llu%s\n", config->stores[i].name,
+    for (size_t j = 0; weir_store_read_server(store, j, &state) == WEIR_OK; j++) {
+      weir_bytes_format(out, "store %s: %s %s, outages %llu", config->stores[i].name,
                         state.name != NULL ? state.name : "-", breakers[state.breaker],
-                        (unsigned long long)state.outages,
-                        state.answered ? "" : ", never answered");
+                        (unsigned long long)state.outages);
+      if (state.refusals > 0)
+        weir_bytes_format(out, ", refusals %llu", (unsigned long long)state.refusals);
+      weir_bytes_text(out, state.answered ? "\n" : ", never answered\n");
+    }
   }
 }
 
@@ -256,9 +259,11 @@ static json_t *stores_of(const weir_registry *registry) {
     for (size_t j = 0; weir_store_read_server(store, j, &state) == WEIR_OK; j++)
       json_array_append_new(
           servers,
-          json_pack("{ss? ss sb sI sI ss}", "name", state.name, "breaker", breakers[state.breaker],
-                    "answered", state.answered, "outages", (json_int_t)state.outages, "next_try_ms",
-                    (json_int_t)state.next_try_us / 1000, "last_error", state.last_error.text));
+          json_pack("{ss? ss sb sI sI ss sI ss}", "name", state.name, "breaker",
+                    breakers[state.breaker], "answered", state.answered, "outages",
+                    (json_int_t)state.outages, "next_try_ms", (json_int_t)state.next_try_us / 1000,
+                    "last_error", state.last_error.text, "refusals", (json_int_t)state.refusals,
+                    "last_refusal", state.last_refusal.text));
     json_array_append_new(list,
                           json_pack("{ss so}", "name", config->stores[i].name, "servers", servers));
   }

@@ -242,6 +242,7 @@ static void hand_out(weir_server *server, weir_registry *fresh) {
   }
   retire(server, server->registry);
   server->registry = fresh;
+  weir_server_watch_stores(server);
   for (unsigned i = 0; i < server->loop_count; i++)
     post(&server->loops[i], fresh);
   post(&server->front, fresh);

@@ -74,6 +74,7 @@ static void on_tick(evutil_socket_t fd, short what, void *self) {
   if (!server->service.is_draining && server->watch != NULL &&
       weir_config_watch_look(server->watch))
     weir_server_reload(server);
+  weir_server_look_at_stores(server);
   weir_server_release_retired(server);
   look_at_certificates(server);
   weir_denial_log_look(&server->service.denials);
@@ -219,6 +220,7 @@ static bool start(weir_server *server) {
   weir_ahead_end(server->ahead);
   server->ahead = NULL;
   if (service->is_draining) return true;
+  weir_server_watch_stores(server);
   service->is_serving = open_sockets(server, false) && start_loops(server);
   return service->is_serving;
 }
@@ -245,6 +247,7 @@ static void finish(weir_server *server) {
     weir_loop_free(&server->loops[i]);
   weir_loop_free(&server->front);
   weir_keeper_end(&service->keeper);
+  weir_server_forget_stores(server);
   for (size_t i = 0; i < service->socket_count; i++) {
     weir_socket_close(&service->sockets[i]);
     if (service->tls != NULL) weir_serve_tls_destroy(service->tls[i]);

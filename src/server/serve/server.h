@@ -28,6 +28,7 @@ typedef struct weir_server {
   weir_registry **retired; /* older ones, until no loop uses them */
   size_t retired_count, retired_room;
   weir_config_watch *watch;
+  struct weir_watch *stores;  /* of the registry */
   weir_ahead *ahead;          /* stores that are being connected to; NULL: none are */
   weir_registry *fresh;       /* a newer configuration that waits for them */
   bool must_reload;           /* the file is to be read once they are */
@@ -62,6 +63,12 @@ void weir_server_reload(weir_server *server);
 
 /* Goes on with that, where it can. */
 void weir_server_go_on(weir_server *server);
+
+/* Begins to log what becomes of the registry's stores, in place of those before; looks, once a second; and
+ * ends it, while those are there. What a reload may miss is looked at first. */
+void weir_server_watch_stores(weir_server *server);
+void weir_server_look_at_stores(weir_server *server);
+void weir_server_forget_stores(weir_server *server);
 
 /* Older snapshots go as soon as no loop uses them. */
 void weir_server_release_retired(weir_server *server);

@@ -127,6 +127,8 @@ typedef struct weir_server_state {
   int64_t next_try_us;
   weir_message last_error;
   _Bool answered;
+  uint64_t refusals;
+  weir_message last_refusal;
 } weir_server_state;
 
 weir_status weir_store_read_server(const weir_store *store, size_t index, weir_server_state *state);
