@@ -139,6 +139,14 @@ class Signals(unittest.TestCase):
                     for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
                         server.process.send_signal(one)
 
+    def test_those_that_mean_nothing_are_ignored(self):
+        with Server(BASE) as server:
+            for name in ("SIGUSR1", "SIGUSR2"):
+                server.process.send_signal(getattr(signal, name))
+                server.await_log(name + " means nothing here and is ignored")
+                self.assertEqual(server.log().count(name), 1)
+            is_well(server)
+
     def test_a_reload_that_comes_before_the_start(self):
         tiers = "".join(f'      t{i}: "fixed-window:{i + 1}/1d"\n' for i in range(5000))
         config = BASE.replace("limiters:\n", "limiters:\n  many:\n    store: main\n"

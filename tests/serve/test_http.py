@@ -1,8 +1,10 @@
 """HTTP as proxies, curl and others speak it."""
 
+import email.utils
 import json
 import subprocess
 import tempfile
+import time
 import unittest
 
 from server import BASE, Server, http
@@ -48,6 +50,7 @@ class Http(unittest.TestCase):
         status, body, fields = self.ask(get("/check/api?key=a+b"))
         self.assertEqual(status, 429)
         self.assertIn("quota-exceeded", json.loads(body)["type"])
+        self.assertEqual(json.loads(body)["violated-policies"], ["api"])
         self.assertLess(0, int(fields["retry-after"]))
         self.assertEqual(self.ask(get("/check/api?key=c&cost=4"))[0], 429)
         head = get("/check/api?key=a+b").replace("GET", "HEAD", 1)
@@ -56,6 +59,22 @@ class Http(unittest.TestCase):
         while self.client.line():
             pass
         self.assertEqual((told[9:12], self.client.line()[9:12]), ("429", "200"))
+
+    def test_a_policy_is_violated_by_its_name(self):
+        two = "limiters:\n  two: {store: main, rule: \"quota:9/1h;quota:1/1d\", headers: off}\n"
+        config = BASE.replace("limiters:\n", two) + "groups: {both: [two, api]}\n"
+        with Server(config) as server:
+            client = server.connect("http")
+            for path in ("/check/two?key=k", "/check/both?key=l"):
+                http(client, get(path))
+                status, body, _ = http(client, get(path))
+                self.assertEqual((status, json.loads(body)["violated-policies"]), (429, ["two-2"]))
+            client.close()
+
+    def test_answers_have_a_date(self):
+        for request in (get("/check/api?key=date"), get("/nowhere"), post("/take", "{}")):
+            date = email.utils.parsedate_to_datetime(self.ask(request)[2]["date"])
+            self.assertLess(abs(date.timestamp() - time.time()), 30)
 
     def test_decisions_as_json(self):
         told = json.loads(self.ask(post("/take", {"limiter": "api", "key": "j\u00e9\0\"", "cost": 2}))[1])
@@ -181,7 +200,10 @@ class Http(unittest.TestCase):
         self.assertEqual(status, 200)
         self.assertIn("store main", body)
         self.assertEqual(http(admin, get("/check/api"))[0], 404)
-        self.assertEqual(http(admin, post("/metrics", ""))[0], 501)
+        for path in ("/metrics", "/status"):
+            status, _, fields = http(admin, post(path, ""))
+            self.assertEqual((status, fields["allow"]), (405, "GET, HEAD"))
+        self.assertEqual(http(admin, post("/nowhere", ""))[0], 404)
         status, body, fields = http(admin, get("/metrics"))
         self.assertIn("version=0.0.4", fields["content-type"])
         for line in body.splitlines():

@@ -56,6 +56,13 @@ class Origin(unittest.TestCase):
         for host in ("localhost", "LOCALHOST:1", "127.0.0.1", "127.9.9.9:80", "[::1]", "[::1]:8080", "limits.example",
                      "LIMITS.EXAMPLE:8080", "192.0.2.7"):
             self.assertEqual(self.take(JSON, host="Host: " + host), 200, host)
+        body = '{"limiter":"big","key":"k"}'
+        for named, host, status in (("evil.example", "localhost", 403), ("localhost", "evil.example", 200),
+                                    ("127.0.0.1:1", "evil.example", 200), ("user@localhost", "localhost", 403)):
+            asked = request("POST", f"http://{named}/take", JSON, host="Host: " + host, body=body)
+            self.assertEqual(self.ask("http", asked)[0], status, named)  # what the target says is what counts
+            asked = request("POST", f"http://{named}/take", JSON, f"Origin: http://{host}", host="Host: " + host, body=body)
+            self.assertEqual(self.ask("http", asked)[0], 403 if named != host else 200, named)
         client = self.server.connect("http")  # without a Host, as no browser asks
         client.send("POST /take HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: 27\r\n\r\n"
                     '{"limiter":"big","key":"k"}')

@@ -397,10 +397,13 @@ static weir_read_result read_request(weir_connection *connection, const char *by
       refusal = (weir_http_refusal){401, {"a bearer token is needed"}};
     else if (of_places)
       status = answer_places(connection->loop->service, &request, &page, &refusal) ? 200 : 0;
-    else if (!reads)
-      refusal = (weir_http_refusal){501, {"GET and HEAD are accepted"}};
     else
       status = write_page(connection->loop->service, &request, &type, &page);
+  }
+  if (status > 0 && !of_places && !reads) {
+    refusal = (weir_http_refusal){405, {"GET and HEAD are accepted"}};
+    format |= WEIR_HTTP_READS;
+    status = 0;
   }
   if (page.failed) refusal = (weir_http_refusal){503, {"the server is short of memory"}};
   if (status > 0 && !page.failed)

@@ -20,12 +20,14 @@ enum { EXIT_CONFIG = 2, EXIT_START = 3 };
 
 /* --- signals ---------------------------------------------------------------------------------- */
 
-/* One that comes where no handler stands would end the process as it is: SIGHUP waits until the
- * server has started, and when it ends all are too late. */
+/* One that comes where no handler stands would end the process as it is: SIGHUP, and those that mean nothing
+ * here, wait until the server has started, and when it ends all are too late. */
 static void mask(int how, bool all) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGHUP);
+  sigaddset(&signals, SIGUSR1);
+  sigaddset(&signals, SIGUSR2);
   if (all) sigaddset(&signals, SIGTERM);
   if (all) sigaddset(&signals, SIGINT);
   pthread_sigmask(how, &signals, NULL);
@@ -37,6 +39,11 @@ static void on_signal(evutil_socket_t signal, short what, void *self) {
   (void)what;
   if (signal == SIGHUP) {
     weir_server_reload(server);
+    return;
+  }
+  if (signal == SIGUSR1 || signal == SIGUSR2) {
+    weir_serve_log("%s means nothing here and is ignored; SIGHUP reads the configuration again",
+                   signal == SIGUSR1 ? "SIGUSR1" : "SIGUSR2");
     return;
   }
   if (service->is_draining) return;
@@ -82,9 +89,12 @@ static void on_tick(evutil_socket_t fd, short what, void *self) {
 
 /* False: a signal would not be heard. */
 static bool add_signals(weir_server *server) {
-  static const int numbers[3] = {SIGTERM, SIGINT, SIGHUP};
+  static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+  _Static_assert(
+      sizeof numbers / sizeof *numbers == sizeof server->signals / sizeof *server->signals,
+      "an event for each");
   const struct timeval second = {.tv_sec = 1};
-  for (size_t i = 0; i < 3; i++) {
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     evsignal_assign(&server->signals[i], server->front.base, numbers[i], on_signal, server);
     if (event_add(&server->signals[i], NULL) != 0) return false;
   }

@@ -22,7 +22,7 @@ typedef struct weir_server {
   weir_loop *loops;
   pthread_t *threads;
   unsigned loop_count, started;
-  struct event signals[3], ticks;
+  struct event signals[5], ticks;
   /* The configuration. */
   weir_registry *registry;
   weir_registry **retired; /* older ones, until no loop uses them */

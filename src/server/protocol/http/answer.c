@@ -2,6 +2,7 @@
  * proto3 has it in JSON, and problems of application/problem+json. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "protocol/http/call.h"
 
@@ -40,15 +41,33 @@ static const char *reason(int status) {
   }
 }
 
-/* A status line. */
-static void begin(int status, weir_bytes *out) {
+/* "Date: Sat, 28 Nov 2026 18:24:00 GMT", made anew once a second by each thread, and in English everywhere. */
+static void write_date(weir_bytes *out) {
+  static const char days[] = "SunMonTueWedThuFriSat";
+  static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  static _Thread_local char text[48];
+  static _Thread_local time_t made;
+  struct tm parts;
+  time_t now = time(NULL);
+  if (now != made && gmtime_r(&now, &parts) != NULL)
+    snprintf(text, sizeof text, "Date: %.3s, %02d %.3s %04d %02d:%02d:%02d GMT\r\n",
+             days + 3 * parts.tm_wday, parts.tm_mday, months + 3 * parts.tm_mon,
+             (parts.tm_year + 1900) % 10000, parts.tm_hour, parts.tm_min, parts.tm_sec);
+  made = now;
+  weir_bytes_text(out, text);
+}
+
+/* A status line, and what belongs to each status. */
+static void begin(int status, unsigned format, weir_bytes *out) {
   weir_bytes_text(out, "HTTP/1.1 ");
   weir_bytes_number(out, status);
   weir_bytes_text(out, " ");
   weir_bytes_text(out, reason(status));
   weir_bytes_text(out, "\r\n");
+  write_date(out);
   if (status == 401) weir_bytes_text(out, "WWW-Authenticate: Bearer\r\n");
-  if (status == 405) weir_bytes_text(out, "Allow: POST\r\n");
+  if (status == 405)
+    weir_bytes_text(out, format & WEIR_HTTP_READS ? "Allow: GET, HEAD\r\n" : "Allow: POST\r\n");
 }
 
 /* What stands behind the fields of an answer: type, length and body. */
@@ -67,7 +86,7 @@ static void end(const char *type, const weir_bytes *body, unsigned format, weir_
 
 void weir_http_text_answer(int status, const char *type, const weir_bytes *body, unsigned format,
                            weir_bytes *out) {
-  begin(status, out);
+  begin(status, format, out);
   end(type, body, format, out);
 }
 
@@ -93,8 +112,9 @@ static void add_number(weir_bytes *out, const char *name, int64_t number) {
   weir_bytes_number(out, number);
 }
 
+/* `violated`: the policy that denied; empty: it is about none. */
 static void write_problem(const char *type, const char *title, int status, const char *detail,
-                          weir_bytes *out) {
+                          weir_http_text violated, weir_bytes *out) {
   weir_bytes_text(out, "{\"type\":\"");
   weir_bytes_text(out, type);
   weir_bytes_text(out, "\",\"title\":\"");
@@ -102,6 +122,11 @@ static void write_problem(const char *type, const char *title, int status, const
   add_number(out, "\",\"status\":", status);
   weir_bytes_text(out, ",\"detail\":");
   write_string(out, detail, strlen(detail));
+  if (violated.length > 0) {
+    weir_bytes_text(out, ",\"violated-policies\":[");
+    write_string(out, violated.bytes, violated.length);
+    weir_bytes_text(out, "]");
+  }
   weir_bytes_text(out, "}\n");
 }
 
@@ -202,7 +227,8 @@ static void write_throttle(const weir_ask *ask, const weir_decision *decision, w
 
 void weir_http_refuse(const weir_http_refusal *refusal, unsigned format, weir_bytes *out) {
   weir_bytes body = {0};
-  write_problem("about:blank", reason(refusal->status), refusal->status, refusal->why.text, &body);
+  write_problem("about:blank", reason(refusal->status), refusal->status, refusal->why.text,
+                (weir_http_text){"", 0}, &body);
   weir_http_text_answer(refusal->status, "application/problem+json", &body, format, out);
   weir_bytes_free(&body);
 }
@@ -253,6 +279,23 @@ static void write_group_fields(const weir_reply *reply, weir_bytes *out) {
   if (count > told) write_fields(fields + told, count - told, out);
 }
 
+/* The policy that denied, by the name that it has in fields, whether these are sent or not: RateLimit begins
+ * with it, in quotes. */
+static weir_http_text find_violated(const weir_reply *reply,
+                                    weir_http_field fields[WEIR_HTTP_FIELDS_MOST]) {
+  const weir_reply *denies = reply->members != NULL ? &reply->members[reply->speaker] : reply;
+  weir_http_text violated = {"", 0};
+  size_t count = 0;
+  if (denies->limiter == NULL || denies->name == NULL ||
+      weir_http_write_fields(denies->limiter, denies->name, reply->decision, WEIR_HTTP_DRAFT_10,
+                             fields, &count, NULL) != WEIR_OK)
+    return violated;
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(fields[i].name, "RateLimit") == 0)
+      violated = (weir_http_text){fields[i].value + 1, strcspn(fields[i].value + 1, "\"")};
+  return violated;
+}
+
 void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_listener *listener,
                       const weir_reply *reply, weir_bytes *out) {
   weir_bytes body = {0};
@@ -268,7 +311,7 @@ void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_li
   bool decides = reply->decision != NULL;
   bool denies = checks && decides && !reply->decision->allowed;
   int status = denies ? listener->denied_status : 200;
-  begin(status, out);
+  begin(status, format, out);
   weir_http_field fields[WEIR_HTTP_FIELDS_MOST];
   if (reply->members != NULL)
     write_group_fields(reply, out);
@@ -290,7 +333,8 @@ void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_li
   if (denies)
     write_problem("https://iana.org/assignments/http-problem-types#quota-exceeded",
                   "Request cannot be satisfied as assigned quota has been exceeded", status,
-                  reply->denied_by != NULL ? reply->denied_by : reply->name, &body);
+                  reply->denied_by != NULL ? reply->denied_by : reply->name,
+                  find_violated(reply, fields), &body);
   else if (ask->form == WEIR_HTTP_THROTTLE)
     write_throttle(ask, reply->decision, &body);
   else if (!checks && weir_ask_is_of_place(ask))
@@ -339,7 +383,7 @@ void weir_http_answer_envoy(const weir_envoy_answer *answer, unsigned format, we
     weir_bytes_text(&body, "}");
   }
   weir_bytes_text(&body, "]}\n");
-  begin(answer->is_over ? 429 : 200, out);
+  begin(answer->is_over ? 429 : 200, format, out);
   end("application/json", &body, format, out);
   weir_bytes_free(&body);
 }

@@ -95,11 +95,15 @@ static bool is_own(weir_http_text origin, weir_http_text host) {
 bool weir_http_is_from_here(const weir_http_request *request, const weir_config_listener *listener,
                             const struct sockaddr_storage *own, bool may_be_opened,
                             weir_http_refusal *refusal) {
-  weir_http_text host = {"", 0}, value, mode = {"", 0}, to = {"", 0};
-  for (size_t position = 0; weir_http_next_field(request, "Host", &position, &host);)
+  weir_http_text host = request->host, value, mode = {"", 0}, to = {"", 0};
+  bool is_in_target = host.length > 0; /* Host says nothing then */
+  for (size_t position = 0;
+       is_in_target || weir_http_next_field(request, "Host", &position, &host);) {
     if (!is_host(host, listener, own))
       return weir_http_decline(refusal, 403, "Host \"%.*s\" is not known here: see hosts",
                                host.length < 64 ? (int)host.length : 64, host.bytes);
+    if (is_in_target) break;
+  }
   for (size_t position = 0; weir_http_next_field(request, "Origin", &position, &value);)
     if (!is_own(value, host))
       return weir_http_decline(refusal, 403, "a page of another origin has sent this");

@@ -28,6 +28,7 @@ typedef struct weir_http_text {
 
 typedef struct weir_http_request {
   weir_http_text method, path, query; /* as sent; the query without its "?" */
+  weir_http_text host;                /* of a target with "http://" before it; else empty */
   weir_http_text fields;              /* all lines of fields */
   weir_http_text body;
   bool is_chunked; /* the body stands in chunks: weir_http_next_chunk() */
@@ -86,7 +87,11 @@ enum weir_http_form {
 };
 
 /* What the answer must look like besides: bits, kept beside what is asked. */
-enum weir_http_format { WEIR_HTTP_CLOSES = 1 << 0, WEIR_HTTP_HEAD = 1 << 1 };
+enum weir_http_format {
+  WEIR_HTTP_CLOSES = 1 << 0,
+  WEIR_HTTP_HEAD = 1 << 1,
+  WEIR_HTTP_READS = 1 << 2 /* GET and HEAD are what a 405 allows; else POST is */
+};
 
 /* One call. Zero it before use, and free what it holds when the request has been passed on. */
 typedef struct weir_http_call {
@@ -119,7 +124,7 @@ bool weir_http_read_key(const weir_http_request *request, const weir_config_list
                         weir_http_refusal *refusal);
 
 /* False: *refusal says why it may be from a page of another origin, in its user's browser. Where Host
- * is there, it must be loopback, the address where the listener listens (`own`), or one of its hosts.
+ * is there, or a host in the target, which counts in its stead, it must be loopback, the address where the listener listens (`own`), or one of its hosts.
  * `may_be_opened`: also as a page of its own, by a link that stands elsewhere. */
 bool weir_http_is_from_here(const weir_http_request *request, const weir_config_listener *listener,
                             const struct sockaddr_storage *own, bool may_be_opened,

@@ -78,10 +78,15 @@ static bool read_line(const reading *self, weir_http_text line, weir_http_reques
     return refuse(self, NO_VERSION, "HTTP/1.1 and HTTP/1.0 are accepted");
 
   /* "http://host/path" is "/path" of this server. */
+  request->host = (weir_http_text){"", 0};
   if (target.length > prefix && strncasecmp(target.bytes, scheme, prefix) == 0) {
     const char *slash = memchr(target.bytes + prefix, '/', target.length - prefix);
-    if (slash != NULL) target.length -= (size_t)(slash - target.bytes);
-    if (slash != NULL) target.bytes = slash;
+    if (slash != NULL) {
+      request->host =
+          (weir_http_text){target.bytes + prefix, (size_t)(slash - target.bytes) - prefix};
+      target.length -= (size_t)(slash - target.bytes);
+      target.bytes = slash;
+    }
   }
   if (target.bytes[0] != '/') return refuse(self, BAD, "the target must be a path");
   request->path = target;
