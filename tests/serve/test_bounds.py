@@ -159,6 +159,10 @@ class Clients(unittest.TestCase):
             clients = [server.connect() for _ in range(60)]
             await_that(lambda: pauses() > 0, "a pause")
             self.assertEqual(clients[0].ask("PING"), "+PONG")
+            others = [server.connect("admin") for _ in range(3)]  # some are kept for it
+            for other in others:
+                self.assertEqual(http(other, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")[0], 200)
+                other.close()
             for client in clients[:40]:
                 client.close()
             for client in clients[40:]:

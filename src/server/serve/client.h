@@ -27,6 +27,7 @@ typedef struct weir_service {
   weir_clients *clients;
   weir_guesses guesses;
   weir_denial_log denials;
+  atomic_int files; /* that the process may have open */
   weir_keeper keeper;
   weir_socket *sockets; /* of each listener that it began with */
   size_t socket_count;
@@ -68,6 +69,7 @@ struct weir_loop {
   bool has_time; /* tick.now_us is of this turn */
   bool is_draining;
   bool accepts_paused;
+  int last_fd; /* of a client */
   int64_t drain_since_us;
   _Atomic bool must_drain;
   _Atomic bool has_stopped; /* to listen */

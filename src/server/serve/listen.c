@@ -272,6 +272,12 @@ size_t weir_sockets_make_room(size_t wanted) {
   return limit.rlim_cur;
 }
 
+int weir_sockets_most(void) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT_MAX ? INT_MAX
+                                                                           : (int)limit.rlim_cur;
+}
+
 void weir_socket_stop(weir_socket *opened) {
   bool is_handed = opened->is_shared && opened->path == NULL;
   if (!is_handed) shutdown(opened->fd, SHUT_RDWR);

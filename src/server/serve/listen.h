@@ -91,6 +91,9 @@ int weir_socket_again(const weir_socket *first);
 /* Lets this process have so many open files, if its hard limit does; how many it may have. */
 size_t weir_sockets_make_room(size_t wanted);
 
+/* How many it may have at present. */
+int weir_sockets_most(void);
+
 /* Clients that come now are refused, and do not wait in vain to be accepted. At a socket of systemd's
  * the next server will accept them. */
 void weir_socket_stop(weir_socket *opened);

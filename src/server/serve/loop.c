@@ -27,6 +27,7 @@ enum { ACCEPT_MOST = 16, RECEIVE_BYTES = 65536, REPLY_KEPT = 1 << 20 };
 /* A record of TLS is taken as a whole: no event tells of what is left of one. */
 enum { SHARE_MOST = 1024, INPUT_ROOM = 1024, RECORD_ROOM = 16384 };
 enum { LINGER_US = 1000000 };
+enum { ADMIN_FILES = 8 };
 /* How long a loop that drains waits for a request that may be on its way, and how often it looks. */
 enum { LAST_WORD_US = 1000000, DRAIN_LOOK_US = 100000 };
 
@@ -457,12 +458,25 @@ static void welcome(weir_port *port, int fd, const struct sockaddr *address) {
   open_connection(port, fd, &client);
 }
 
-/* Takes up to so many of the clients that wait. False: the process has no more files. */
+/* Whether the process has files for another client. The last few are kept for admin, whose clients come to the
+ * front alone: who looks after the server must see it when it has none left. The kernel gives the lowest number that
+ * is free, so the last one tells whether there is anything to look at. */
+static bool has_files(const weir_loop *loop) {
+  int most = atomic_load_explicit(&loop->service->files, memory_order_relaxed);
+  if (loop == loop->service->front || loop->last_fd < most - 2 * ADMIN_FILES) return true;
+  int next = dup(loop->wake_fd);
+  if (next >= 0) close(next);
+  return next >= 0 && next < most - ADMIN_FILES;
+}
+
+/* Takes up to so many of the clients that wait. False: the process has no more files for them. */
 static bool accept_some(weir_port *port, size_t most) {
   for (size_t i = 0; i < most; i++) {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
+    if (!has_files(port->loop)) return false;
     int fd = accept(port->fd, (struct sockaddr *)(void *)&address, &length);
+    if (fd >= 0) port->loop->last_fd = fd;
     if (fd >= 0)
       welcome(port, fd, (const struct sockaddr *)(const void *)&address);
     else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)

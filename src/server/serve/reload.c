@@ -87,9 +87,10 @@ bool weir_server_read_certificates(weir_server *server, const weir_registry *reg
   return good;
 }
 
-void weir_server_make_room(const weir_config *config) {
+void weir_server_make_room(weir_service *service, const weir_config *config) {
   size_t wanted = (size_t)config->limits.connections + OTHER_FILES;
   size_t room = weir_sockets_make_room(wanted);
+  atomic_store(&service->files, weir_sockets_most());
   if (room < wanted)
     weir_serve_log("limits.connections: %lld and %d more files are not to be had: %zu are",
                    (long long)config->limits.connections, OTHER_FILES, room);
@@ -231,7 +232,7 @@ static void hand_out(weir_server *server, weir_registry *fresh) {
   weir_serve_log_as_json(config->log.format == WEIR_CONFIG_LOG_JSON);
   if (!weir_clients_resize(service->clients, (size_t)config->limits.connections))
     weir_serve_log("there is not enough memory: limits.connections stays as it was");
-  weir_server_make_room(config);
+  weir_server_make_room(service, config);
   if (!all || config->listener_count != service->socket_count)
     weir_serve_log("listeners change with a restart only: they stay where they are");
   if (config->loops != server->registry->config->loops)

@@ -215,7 +215,7 @@ static bool start(weir_server *server) {
   service->front = &server->front;
   service->served.front = &server->front.served;
   service->began_us = weir_monotonic_us();
-  weir_server_make_room(config);
+  weir_server_make_room(service, config);
   if (service->clients == NULL || !weir_denial_log_init(&service->denials) ||
       !weir_keeper_start(&service->keeper) || !make_sockets(service, config) ||
       !open_sockets(server, true) || !weir_server_read_certificates(server, server->registry) ||

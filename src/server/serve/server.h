@@ -42,7 +42,7 @@ weir_registry *weir_server_load(weir_server *server);
 bool weir_server_read_certificates(weir_server *server, const weir_registry *registry);
 
 /* Lets this process have the files that so many connections need, or says that it may not. */
-void weir_server_make_room(const weir_config *config);
+void weir_server_make_room(weir_service *service, const weir_config *config);
 
 /* Begins to connect to every store of `fresh` that `old` (NULL: none) does not have: all at once,
  * each for its connect-timeout= at most. `fresh` must outlive it. The front is woken when all is over.
