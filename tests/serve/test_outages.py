@@ -80,7 +80,7 @@ class Outages(unittest.TestCase):
         self.goes_and_comes(("kill", "restart"), "refused|closed|reset|connect")
 
     def test_stopped(self):
-        self.goes_and_comes(("stop", "continue"), "deadline|in time")
+        self.goes_and_comes(("stop", "continue"), "deadline|in time|does not answer")
 
     def order_redis(self, store, *words):
         client = Client(("127.0.0.1", int(store.url.rsplit(":", 1)[1])))
