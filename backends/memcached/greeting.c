@@ -43,6 +43,14 @@ static weir_greeting_answer fail(const char *why, weir_message *message) {
   return WEIR_GREETING_FAILED;
 }
 
+/* What is no answer of memcached's to the question is told as it came. */
+static weir_greeting_answer fail_with(const weir_line *line, weir_message *message) {
+  enum { SHOWN_MOST = 200 };
+  int length = (int)(line->length < SHOWN_MOST ? line->length : SHOWN_MOST);
+  weir_message_set(message, "the server answers the greeting with \"%.*s\"", length, line->text);
+  return WEIR_GREETING_FAILED;
+}
+
 /* A proxy hangs up on `mn`, or answers with an error. */
 static weir_greeting_answer fall_back(weir_greeting *greeting, weir_message *message) {
   const weir_memcached_login *login = greeting->settings;
@@ -53,6 +61,8 @@ static weir_greeting_answer fall_back(weir_greeting *greeting, weir_message *mes
 
 static weir_greeting_answer receive(weir_greeting *greeting, const weir_line *line,
                                     weir_message *message) {
+  /* Said to anybody before it hangs up, whatever the dialect. */
+  if (weir_line_is(line, "ERROR Too many open connections")) return fail_with(line, message);
   bool said_who = greeting->step == SAID_WHO || greeting->step == SAID_WHO_AGAIN;
   if (said_who) { /* nothing of the answer is shown: a server may repeat what it was told */
     if (weir_line_is(line, "STORED"))
@@ -69,8 +79,7 @@ static weir_greeting_answer receive(weir_greeting *greeting, const weir_line *li
     greeting->dialect = WEIR_DIALECT_META;
     return WEIR_GREETING_READY;
   }
-  if (!weir_line_starts(line, "VERSION "))
-    return fail("the server does not answer \"version\" as memcached does", message);
+  if (!weir_line_starts(line, "VERSION ")) return fail_with(line, message);
   greeting->dialect = WEIR_DIALECT_CLASSIC;
   return WEIR_GREETING_READY;
 }
@@ -91,8 +100,11 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
   if (line.taken > 0) return receive(greeting, &line, message);
   if (!closed) return WEIR_GREETING_MORE;
   if (greeting->step == ASKED_META) return fall_back(greeting, message);
-  return fail("the server hung up during the greeting; where it speaks TLS, write memcacheds://",
-              message);
+  return fail(
+      "the server hung up during the greeting: so does one that speaks TLS (write "
+      "memcacheds://) or the binary protocol alone (-B binary, -S), and a proxy without "
+      "servers",
+      message);
 }
 
 static const weir_wire_codec *const codecs[] = {
@@ -100,5 +112,9 @@ static const weir_wire_codec *const codecs[] = {
 
 const weir_wire_protocol weir_memcached_protocol = {.codecs = codecs,
                                                     .greet = greet,
+                                                    .silence =
+                                                        "so does a memcached that speaks "
+                                                        "the binary protocol alone "
+                                                        "(-B binary, -S)",
                                                     .create_parser = weir_version_mask_create,
                                                     .destroy_parser = weir_version_mask_destroy};

@@ -10,6 +10,9 @@
 
 enum { WORD_BYTES = 32 };
 
+/* One that evicts while less of its memory is used lacks room for items of one size alone. */
+enum { CALCIFIED_PERCENT = 50 };
+
 /* From "stats" and "stats settings"; -1, or an empty word: not told. */
 typedef struct memcached_statistics {
   char version[WORD_BYTES];
@@ -196,6 +199,14 @@ static void report_memory(const memcached_questions *questions, const weir_inspe
     weir_wire_report(inspection, WEIR_FINDING_WARNING, "eviction",
                      "switched off (-M): when memory is full nothing new is counted, and requests "
                      "for new keys get no decision");
+  } else if (statistics->evictions > 0 && statistics->limit_bytes > 0 &&
+             percent < CALCIFIED_PERCENT) {
+    weir_wire_report(inspection, WEIR_FINDING_WARNING, "eviction",
+                     "%lld items since it started, though only %.0f %% of its memory is used: its "
+                     "slabs belong to items of other sizes (calcification), and each may be a "
+                     "counter whose limit is then admitted once more; give counters a memcached of "
+                     "their own, or restart this one",
+                     (long long)statistics->evictions, percent);
   } else if (statistics->evictions > 0) {
     weir_wire_report(inspection, WEIR_FINDING_WARNING, "eviction",
                      "%lld items since it started: each may be a counter whose limit is then "

@@ -10,6 +10,9 @@
 #include "redis/codec.h"
 #include "redis/refusal.h"
 
+/* Of a line that is told as it came. */
+enum { SHOWN_MOST = 200 };
+
 static bool add_text(weir_redis_login *login, const char *format, size_t number, const char *text) {
   size_t room = sizeof login->text - login->length;
   int used = snprintf(login->text + login->length, room, format, number, text);
@@ -94,7 +97,11 @@ static weir_greeting_answer receive(weir_greeting *greeting, const char *line, s
   const char *wanted = ping ? "PONG" : "OK";
   if (reply.length == strlen(wanted) && memcmp(reply.text, wanted, reply.length) == 0)
     return ping ? WEIR_GREETING_READY : WEIR_GREETING_MORE;
-  weir_message_set(message, "the server does not answer \"%s\" as Redis does", name);
+  bool guarded = strcmp(login->names[0], "auth") == 0; /* it may repeat what it was told */
+  size_t shown = guarded ? 0 : strcspn(line, "\r\n");
+  weir_message_set(message, "the server does not answer \"%s\" as Redis does%s%.*s%s", name,
+                   shown > 0 ? ", but with \"" : "", (int)(shown < SHOWN_MOST ? shown : SHOWN_MOST),
+                   line, shown > 0 ? "\"" : "");
   return WEIR_GREETING_FAILED;
 }
 
@@ -135,8 +142,8 @@ static weir_greeting_answer greet(weir_greeting *greeting, const char *bytes, si
     return WEIR_GREETING_RECONNECT;
   }
   weir_message_set(message,
-                   "the server hung up instead of answering \"%s\"; a proxy may not know it, and "
-                   "where TLS is spoken, write rediss://",
+                   "the server hung up instead of answering \"%s\"; a proxy may not know it or "
+                   "have no server, and where TLS is spoken, write rediss://",
                    expected(greeting));
   return WEIR_GREETING_FAILED;
 }

@@ -73,6 +73,7 @@ typedef struct redis_info {
   char version[WORD_BYTES], valkey[WORD_BYTES];
   char role[WORD_BYTES], policy[WORD_BYTES];
   int64_t uptime_s, time_us, used_bytes, maxmemory_bytes, evicted, cluster;
+  int64_t keys, mortal_keys; /* of all databases; mortal: with a TTL */
 } redis_info;
 
 /* A command that the server would not execute. */
@@ -202,6 +203,16 @@ static int64_t find_number(const char *text, const char *name) {
   return word[0] != '\0' && *end == '\0' ? number : -1;
 }
 
+/* Lines "db0:keys=3,expires=1,avg_ttl=0". */
+static void count_keys(const char *text, redis_info *info) {
+  for (const char *at = strstr(text, "\ndb"); at != NULL; at = strstr(at + 1, "\ndb")) {
+    long long keys, mortal;
+    if (sscanf(at, "\ndb%*u:keys=%lld,expires=%lld", &keys, &mortal) != 2) continue;
+    info->keys += keys;
+    info->mortal_keys += mortal;
+  }
+}
+
 static void note_time(redis_questions *questions) {
   questions->before_us = questions->exchange.asked_unix_us;
   questions->after_us = questions->exchange.received_unix_us;
@@ -231,6 +242,7 @@ static void receive_info(redis_questions *questions, const redisReply *reply) {
   info->maxmemory_bytes = find_number(reply->str, "maxmemory");
   info->evicted = find_number(reply->str, "evicted_keys");
   info->cluster = find_number(reply->str, "cluster_enabled");
+  count_keys(reply->str, info);
   note_time(questions);
 }
 
@@ -324,6 +336,15 @@ static void report_memory(const redis_info *info, const weir_inspection *inspect
     weir_wire_report(inspection, WEIR_FINDING_WARNING, "eviction",
                      "never (noeviction): at maxmemory nothing more is counted, and there are no "
                      "decisions");
+  } else if (strncmp(info->policy, "volatile-", strlen("volatile-")) == 0 &&
+             info->mortal_keys < info->keys) {
+    weir_wire_report(
+        inspection, WEIR_FINDING_WARNING, "eviction",
+        "allowed at maxmemory for keys with a TTL alone (%s), which are %lld of %lld: "
+        "counters are the first to go, a lost one admits its limit once more, and "
+        "where nothing is left to evict nothing more is counted; give counters a Redis "
+        "of their own",
+        info->policy, (long long)info->mortal_keys, (long long)info->keys);
   } else {
     weir_wire_report(inspection, WEIR_FINDING_WARNING, "eviction",
                      "allowed at maxmemory (%s), none so far: a lost counter admits its limit once "
@@ -467,6 +488,20 @@ static void report_answers(weir_wire *wire, const redis_questions *questions,
   report_access(questions, &store->login, store->user[0] != '\0' ? store->user : NULL, inspection);
 }
 
+/* INFO only reads, and most commands that are asked for write. */
+static void report_silence(const redis_questions *questions, const weir_inspection *inspection,
+                           const weir_message *why) {
+  size_t now = questions->now;
+  if (questions->reported && now >= COMMANDS && now < first_of_cluster(questions))
+    weir_wire_report(inspection, WEIR_FINDING_FAULT, "questions",
+                     "INFO was answered, and %s was not: writes hang, as after CLIENT PAUSE WRITE, "
+                     "which CLIENT UNPAUSE ends",
+                     weir_redis_commands[questions->steps[now - COMMANDS]].name);
+  else
+    weir_wire_report(inspection, WEIR_FINDING_FAULT, "questions",
+                     "not all were answered in time: %s", why->text);
+}
+
 void weir_redis_inspect(weir_wire *wire, const weir_redis_store *store,
                         const weir_inspection *inspection) {
   redis_questions questions = {.exchange = {.protocol = &weir_redis_protocol,
@@ -484,8 +519,7 @@ void weir_redis_inspect(weir_wire *wire, const weir_redis_store *store,
                            &why))
       report_answers(wire, &questions, store, inspection);
     else
-      weir_wire_report(inspection, WEIR_FINDING_FAULT, "questions",
-                       "not all were answered in time: %s", why.text);
+      report_silence(&questions, inspection, &why);
   }
   report_acl(store, inspection);
 }

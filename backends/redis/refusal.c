@@ -21,6 +21,10 @@ static const struct cause {
     {"ERR increment or decrement would overflow", "the value would leave the range of an int64",
      false},
     {"NOAUTH", "the server wants a password", false},
+    {"DENIED",
+     "the server is in protected mode and takes connections of its own machine alone: "
+     "give it a password, or protected-mode no",
+     false},
     {"LOADING", "the server still loads its data", false},
     {"READONLY", "the server is a read-only replica; its primary is needed", false},
     {"OOM", "the server is out of memory: it reached maxmemory and may not evict", false},

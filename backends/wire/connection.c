@@ -128,8 +128,10 @@ static weir_connection_ask fail_silent(weir_connection *connection, int64_t now_
     explain(connection, "cannot connect", &(weir_event){.error = ETIMEDOUT, .fault = ""});
   } else {
     bool securing = connection->state == WEIR_CONNECTION_SECURING;
-    weir_message_set(&connection->why, "%s",
-                     securing ? WEIR_WIRE_NO_HANDSHAKE : "the server does not answer the greeting");
+    const char *silence = securing ? NULL : connection->server->protocol->silence;
+    weir_message_set(&connection->why, "%s%s%s",
+                     securing ? WEIR_WIRE_NO_HANDSHAKE : "the server does not answer the greeting",
+                     silence != NULL ? "; " : "", silence != NULL ? silence : "");
   }
   return fail_attempt(connection, false, now_us);
 }

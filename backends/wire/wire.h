@@ -162,6 +162,7 @@ typedef struct weir_wire_protocol {
    * first. NULL from create: no memory. */
   void *(*create_parser)(const void *settings, const void *first);
   void (*destroy_parser)(void *parser);
+  const char *silence; /* for people: what else keeps silent when greeted; NULL: nothing known */
 } weir_wire_protocol;
 
 typedef struct weir_wire weir_wire;

@@ -1,9 +1,12 @@
 """What doctor finds of one kind of server: of memcached, of a proxy, of Redis, of who may reach them."""
 
+import socket
+import subprocess
+import tempfile
 import unittest
 
 from doctor import PATIENT, DoctorTest, Proxy, Server, change, eventually, user
-from program import RULE, store_that_is_away
+from program import NO_DECISION, RULE, run, store_that_is_away
 
 PROXY = ["hash: fnv1a_64", "auto_eject_hosts: false"]
 TAG, ONE_CONNECTION = 'hash_tag: "{}"', "server_connections: 1"
@@ -36,6 +39,48 @@ class Memcached(DoctorTest):
             found = self.inspect(server.url_with())
         self.assert_found(found, "fault", "operations", "ut of memory")
 
+    def test_one_whose_slabs_hold_other_sizes(self):
+        with Server("memcached", "-m", "3", "-I", "512k", "-o", "slab_automove=0") as server:
+            self.fill(server, 1000, 4000)
+            with server.connect() as client:
+                client.sendall(b"".join(b"delete fill:%d noreply\r\n" % i for i in range(1000)))
+                client.sendall(b"mn\r\n")
+                client.recv(100)
+            self.fill(server, 40000, 2)
+            found = self.inspect(server.url_with())
+        self.assert_found(found, "warning", "eviction", "calcification")
+
+    def test_one_at_its_connection_limit_is_told_as_it_says(self):
+        with Server("memcached", "-c", "20", "-t", "1") as server:
+            held = [server.connect() for _ in range(60)]
+            try:
+                took = run("take", "--store", server.url_with("timeout=500ms"), "--rule", RULE, "k")
+                found = self.inspect(server.url_with("timeout=500ms"))
+            finally:
+                for each in held:
+                    each.close()
+        self.assert_found(found, "fault", "connection", "ERROR Too many open connections")
+        self.assertEqual(took.returncode, NO_DECISION)
+        self.assertIn(b"ERROR Too many open connections", took.stderr)
+
+    def test_one_that_speaks_the_binary_protocol_alone(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        server = subprocess.Popen(["memcached", "-l", "127.0.0.1", "-p", str(port), "-B", "binary",
+                                   "-u", "nobody"])
+        try:
+            eventually(lambda: self.assertEqual(self.reach(port), 0), 100)
+            for credentials in ("", "app:s3cret@"):
+                found = self.inspect("memcached://%s127.0.0.1:%d?timeout=200ms" % (credentials, port))
+                self.assert_found(found, "fault", "connection", "binary protocol alone")
+        finally:
+            server.kill()
+            server.wait()
+
+    def reach(self, port):
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", port))
+
     def test_classic_commands_where_meta_are_known(self):
         with Server("memcached") as server:
             found = self.inspect(server.url_with("protocol=classic&" + PATIENT))
@@ -54,6 +99,28 @@ class Memcached(DoctorTest):
 
 
 class Proxies(DoctorTest):
+    def test_a_balancer_without_servers(self):
+        ports = []
+        for _ in range(2):
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                ports.append(free.getsockname()[1])
+        with tempfile.NamedTemporaryFile("w", suffix=".cfg") as file:
+            file.write("defaults\n timeout connect 1s\n timeout client 9s\n timeout server 9s\n"
+                       "listen tcp\n mode tcp\n bind 127.0.0.1:%d\n"
+                       "listen http\n mode http\n bind 127.0.0.1:%d\n" % tuple(ports))
+            file.flush()
+            proxy = subprocess.Popen(["haproxy", "-q", "-db", "-f", file.name],
+                                     stderr=subprocess.DEVNULL)
+            try:
+                for scheme in ("memcached", "redis"):
+                    for port, part in zip(ports, ("a proxy", " 400 Bad request")):
+                        url = "%s://127.0.0.1:%d?timeout=500ms" % (scheme, port)
+                        eventually(lambda url=url, part=part: self.assert_found(
+                            self.inspect(url), "fault", "connection", part), 20)
+            finally:
+                proxy.kill()
+                proxy.wait()
+
     def test_a_good_one_is_only_in_the_way(self):
         for kind in ("memcached-proxy", "redis-proxy"):
             with Server(kind, TAG, ONE_CONNECTION, *PROXY) as proxy:
@@ -151,6 +218,35 @@ class Redis(DoctorTest):
             self.assert_faults(found)
             self.assert_found(found, level, "eviction", part)
             self.assert_found(found, "fact", "memory", "maxmemory 64.0 MB")
+
+    def test_one_that_may_evict_counters_alone(self):
+        with Server("redis", "--maxmemory", "64mb", "--maxmemory-policy", "volatile-lru") as server:
+            self.assert_found(self.inspect(server.url_with()), "warning", "eviction",
+                              "allowed at maxmemory (volatile-lru)")
+            with server.connect() as client:
+                client.sendall(b"SET other 1\r\n")
+                self.assertEqual(client.recv(100), b"+OK\r\n")
+            found = self.inspect(server.url_with())
+        self.assert_faults(found)
+        self.assert_found(found, "warning", "eviction", "0 of 1", "where nothing is left to evict")
+
+    def test_one_whose_writes_are_paused(self):
+        with Server("redis") as server:
+            with server.connect() as client:
+                client.sendall(b"CLIENT PAUSE 60000 WRITE\r\n")
+                self.assertEqual(client.recv(100), b"+OK\r\n")
+                found = self.inspect(server.url_with("timeout=100ms"))
+                client.sendall(b"CLIENT UNPAUSE\r\n")
+        self.assert_found(found, "fault", "questions", "writes hang", "CLIENT UNPAUSE")
+
+    def test_one_in_protected_mode_says_so_in_short(self):
+        with Server("redis") as server:
+            # To Redis 127.0.0.1 alone is this machine.
+            server.connect = lambda: socket.create_connection(("127.0.0.1", server.port),
+                                                              source_address=("127.0.0.5", 0))
+            with Proxy(server) as proxy:
+                found = self.inspect(proxy.url("timeout=500ms"))
+        self.assert_found(found, "fault", "connection", "protected mode", "give it a password")
 
     def test_one_that_has_evicted(self):
         with Server("redis", "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru") as server:
