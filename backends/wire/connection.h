@@ -173,11 +173,12 @@ typedef struct weir_wire_server {
   bool secure;        /* it speaks TLS */
   weir_destination destination;
   weir_breaker breaker;
-  uint64_t refusals;     /* slots with an operation that it refused, */
-  weir_message refusal;  /* and what it said the last time */
-  const char *unready;   /* a deadline has passed while the first connection was being made, and the
+  uint64_t refusals;    /* slots with an operation that it refused, */
+  weir_message refusal; /* and what it said the last time */
+  const char *unready;  /* a deadline has passed while the first connection was being made, and the
                            message said this; NULL: none has, or it is made, or given up */
-  atomic_int dialect;    /* of the newest connection that got one, or -1 */
+  _Atomic int64_t clock_ahead_s; /* of this machine's, where it was asked for */
+  atomic_int dialect;            /* of the newest connection that got one, or -1 */
   bool wants_further;    /* a thread found its connection busy, and there may be more of them */
   int64_t further_at_us; /* when a further one is to be tried, or looked after, again */
   bool awaits_known;     /* a further one is ready, and not known to lead to the same process */

@@ -93,6 +93,7 @@ static bool encode(weir_connection *connection, weir_wire_slot *slot, int64_t un
 
 size_t weir_stream_fill(weir_connection *connection, int64_t unix_s, int64_t now_us) {
   weir_breaker *breaker = &connection->server->breaker;
+  unix_s += atomic_load_explicit(&connection->server->clock_ahead_s, memory_order_relaxed);
   if (connection->out_start > 0) {
     memmove(connection->out, connection->out + connection->out_start,
             connection->out_end - connection->out_start);

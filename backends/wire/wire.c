@@ -179,6 +179,7 @@ void weir_wire_read_server(weir_wire *wire, weir_server_state *state) {
   const weir_breaker *breaker = &wire->server.breaker;
   state->name = wire->name;
   pthread_mutex_lock(&wire->lock);
+  const weir_destination *destination = &wire->server.destination;
   int64_t wait_us = breaker->probe_at_us - weir_monotonic_us();
   state->breaker = breaker->state;
   state->outages = breaker->opened;
@@ -186,7 +187,19 @@ void weir_wire_read_server(weir_wire *wire, weir_server_state *state) {
   state->last_error = breaker->why;
   state->refusals = wire->server.refusals;
   state->last_refusal = wire->server.refusal;
+  if (breaker->opened == 0 && destination->addresses.count == 0)
+    state->last_error = destination->why;
+  state->addresses = destination->any_address && destination->addresses.count > 0
+                         ? 1
+                         : weir_addresses_alike(&destination->addresses);
+  state->address = destination->any_address ? 0 : destination->address;
+  int64_t ahead_s = atomic_load_explicit(&wire->server.clock_ahead_s, memory_order_relaxed);
+  state->clock_ahead_us = ahead_s > 0 ? (uint64_t)ahead_s * 1000000 : 0;
   pthread_mutex_unlock(&wire->lock);
+}
+
+void weir_wire_set_clock(weir_wire *wire, int64_t ahead_s) {
+  atomic_store_explicit(&wire->server.clock_ahead_s, ahead_s, memory_order_relaxed);
 }
 
 bool weir_wire_is_away(weir_wire *wire) {

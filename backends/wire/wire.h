@@ -114,7 +114,8 @@ typedef enum weir_reading {
 typedef struct weir_wire_codec {
   const char *name;
   /* Writes a command, and what is joined to it, which stands right behind it in memory: at most
-   * WEIR_WIRE_COMMAND_MOST bytes; returns how many. */
+   * WEIR_WIRE_COMMAND_MOST bytes; returns how many. `unix_s` is by the server's clock where that was
+   * asked for, else by this machine's. */
   size_t (*encode)(const weir_wire_command *command, int64_t unix_s, char *out);
   /* Takes one reply to `command` from the front of `bytes`. *taken may exceed `length`: the rest is
    * skipped when it comes. Texts for people go to `message`. */
@@ -226,9 +227,9 @@ typedef struct weir_wire_options {
 weir_status weir_wire_read_options(const weir_url *url, int64_t timeout_us,
                                    weir_wire_options *options, weir_message *message);
 
-/* Looks the host up; does not connect. A name that the resolver cannot tell at present is looked up
- * again when the wire is used. `settings` must outlive the wire. WEIR_BAD_URL: there is no such
- * name, or the path is too long. */
+/* Looks the host up; does not connect. A name that is not found, or that the resolver cannot tell at
+ * present, is looked up again when the wire is used. `settings` must outlive the wire. WEIR_BAD_URL:
+ * the path is too long. */
 weir_status weir_wire_open(const weir_wire_place *place, const weir_wire_protocol *protocol,
                            const void *settings, const weir_wire_options *options, weir_wire **wire,
                            weir_message *message);
@@ -257,6 +258,9 @@ void weir_wire_close(weir_wire *wire);
 
 /* What its breaker knows; `size` stays. */
 void weir_wire_read_server(weir_wire *wire, weir_server_state *state);
+
+/* By how much the server's clock is ahead of this machine's: commands are encoded by it from now on. */
+void weir_wire_set_clock(weir_wire *wire, int64_t ahead_s);
 
 /* Whether its breaker turns callers away. */
 bool weir_wire_is_away(weir_wire *wire);

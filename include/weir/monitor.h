@@ -65,7 +65,9 @@ typedef enum weir_event_kind {
   WEIR_EVENT_CONTENDED, /* others wrote the key faster until the deadline */
   WEIR_EVENT_LEASE_LOST, /* what was charged ahead, in cost, can neither be used nor given back */
   WEIR_EVENT_BROKEN,     /* weir or a backend broke its own contract: a bug */
-  WEIR_EVENT_CUT /* settlements found no room for all that the work cost; that is forgiven */
+  WEIR_EVENT_CUT,     /* settlements found no room for all that the work cost; that is forgiven */
+  WEIR_EVENT_ADDRESS, /* another address of a server's name is in use: who uses another counts apart */
+  WEIR_EVENT_SERVER_CLOCK /* a server's clock is more than a day ahead, where that matters */
 } weir_event_kind;
 
 /* All of it lives until the hook returns. */

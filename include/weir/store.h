@@ -53,10 +53,10 @@ typedef struct weir_store weir_store;
  *
  * Names are looked up here, which may take five seconds where the resolver does not answer, and
  * again while the store is used; connections are made by the first decision that needs them. So a
- * program starts while its store or its resolver is away. Files are read here, and not again.
- * Errors: WEIR_BAD_URL (the message names the part and what is accepted; a host that does not exist
- * is one of them), WEIR_NO_MEMORY; with discovery=on WEIR_UNAVAILABLE: the endpoint did not answer.
- * On error *store is NULL.
+ * program starts while its store or its resolver is away, or the name is not there yet. Files are
+ * read here, and not again.
+ * Errors: WEIR_BAD_URL (the message names the part and what is accepted), WEIR_NO_MEMORY; with
+ * discovery=on WEIR_UNAVAILABLE: the endpoint did not answer. On error *store is NULL.
  *
  * A store does not cross fork(), as parent and child would read each other's replies: a child opens
  * stores of its own. Those of its parent, and the limiters on them, answer WEIR_BAD_ARGUMENT to
@@ -121,12 +121,20 @@ typedef struct weir_server_state {
   weir_breaker_state breaker;
   uint64_t outages;        /* how often the breaker opened */
   int64_t next_try_us;     /* while it is open: how long until somebody may try; else 0 */
-  weir_message last_error; /* why the server counted as away the last time; empty: it never did */
+  weir_message last_error; /* why the server counted as away the last time, or its name is not found
+                              yet; empty: neither */
   bool answered; /* it has greeted this process at least once. True as well of a store inside this
                     process, of a node of a cluster that has no slots, and of a backend that does
                     not tell */
   uint64_t refusals;         /* how often it answered that it did not execute something */
   weir_message last_refusal; /* what it said the last time; empty: it never did. Shows no key */
+  uint64_t addresses; /* of one family that its name has now, of which one is used: above 1 another
+                         process may use another, and count apart. 0: the name is not found yet, or
+                         the backend does not tell; 1 as well with addresses=any */
+  uint64_t address;   /* which of its name's addresses is in use: 0 the first, as always unless that
+                         refused a connection */
+  uint64_t clock_ahead_us; /* how far its clock is ahead of this machine's, where that matters: to a
+                              memcached that keeps counters for more than 30 days; else 0 */
 } weir_server_state;
 
 #define WEIR_SERVER_STATE_INIT WEIR_SIZED(weir_server_state)

@@ -189,6 +189,9 @@ static const member keys_lost[] = {MEMBER(NULL, keys_lost)};
 static const member round_trips[] = {MEMBER(NULL, round_trips)};
 static const member share[] = {MEMBER(NULL, share)};
 static const member outages_of_a_server[] = {{NULL, offsetof(weir_server_state, outages)}};
+static const member addresses[] = {{NULL, offsetof(weir_server_state, addresses)}};
+static const member address[] = {{NULL, offsetof(weir_server_state, address)}};
+static const member clock_ahead[] = {{NULL, offsetof(weir_server_state, clock_ahead_us)}};
 static const member next_try[] = {{NULL, offsetof(weir_server_state, next_try_us)}};
 
 static const family families[] = {
@@ -230,6 +233,14 @@ static const family families[] = {
     {"weir_server_next_try_seconds", "gauge",
      "How long until somebody tries a server that is away.", .members = next_try,
      .of_servers = true, .in_millionths = true},
+    {"weir_server_addresses", "gauge", "Addresses of one family that the name of a server has.",
+     .members = addresses, .of_servers = true},
+    {"weir_server_address", "gauge",
+     "Which address of its name is in use: processes with different ones count apart.",
+     .members = address, .of_servers = true},
+    {"weir_server_clock_ahead_seconds", "gauge",
+     "How far a server's clock is ahead of this machine's, where that matters.",
+     .members = clock_ahead, .of_servers = true, .in_millionths = true},
 };
 
 static void put_members(page *to, const family *of, const char *labels, const void *from) {
@@ -331,9 +342,10 @@ weir_status weir_monitor_print_prometheus(const weir_monitor_source *sources, si
  *
  * Events are differences: between what is counted now and what was at the last look. */
 
-#define QUIET_MOST_US INT64_C(86400000000)
+#define DAY_US INT64_C(86400000000)
+#define QUIET_MOST_US DAY_US
 
-/* What a limiter's events are told from. Those of servers stand before them in the enum. */
+/* What a limiter's events are told from. Those of servers have no text here. */
 static const struct kind {
   const char *name;
   const char *text;
@@ -361,6 +373,8 @@ static const struct kind {
                            offsetof(weir_limiter_counts, statuses[WEIR_BROKEN_BACKEND])},
     [WEIR_EVENT_CUT] = {"cut", "work cost more than its limit and debt had room for",
                         offsetof(weir_limiter_counts, settled_cut)},
+    [WEIR_EVENT_ADDRESS] = {"address", NULL, 0},
+    [WEIR_EVENT_SERVER_CLOCK] = {"server-clock", NULL, 0},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0], FIRST_OF_LIMITERS = WEIR_EVENT_CLOCK_STEP };
 
@@ -370,6 +384,10 @@ typedef struct server_seen {
   int64_t quiet_end_us;
   uint64_t refusals; /* the same of refusals */
   int64_t refusals_quiet_end_us;
+  uint64_t address; /* as it was told last */
+  int64_t address_quiet_end_us;
+  bool ahead; /* its clock, the same */
+  int64_t ahead_quiet_end_us;
 } server_seen;
 
 typedef struct watched {
@@ -420,6 +438,7 @@ static void look_at_limiter(look *at, watched *source) {
   weir_limiter_counts counts = {.size = sizeof counts};
   weir_limiter_read_counts(source->limiter, &counts);
   for (size_t kind = FIRST_OF_LIMITERS; kind < KINDS; kind++) {
+    if (kinds[kind].text == NULL) continue;
     uint64_t now = count_of(&counts, kind);
     uint64_t told = source->told[kind];
     if (now == told || at->now_us < source->quiet_end_us[kind]) continue;
@@ -438,6 +457,38 @@ static void look_at_refusals(look *at, const watched *source, const weir_server_
   tell(at, source, WEIR_EVENT_REFUSED, state->name, refused, state->last_refusal.text);
 }
 
+static void look_at_address(look *at, const watched *source, const weir_server_state *state,
+                            server_seen *seen) {
+  weir_message text;
+  if (at->now_us < seen->address_quiet_end_us || state->address == seen->address) return;
+  seen->address = state->address;
+  seen->address_quiet_end_us = at->now_us + at->watch->quiet_us;
+  if (state->address == 0)
+    weir_message_set(&text, "the first address of its name is in use");
+  else
+    weir_message_set(&text,
+                     "address %" PRIu64
+                     " of its name is in use, as the first refused: processes on "
+                     "another one count apart",
+                     state->address + 1);
+  tell(at, source, WEIR_EVENT_ADDRESS, state->name, 1, text.text);
+}
+
+static void look_at_clock(look *at, const watched *source, const weir_server_state *state,
+                          server_seen *seen) {
+  bool ahead = state->clock_ahead_us > (uint64_t)DAY_US;
+  weir_message text;
+  if (at->now_us < seen->ahead_quiet_end_us || ahead == seen->ahead) return;
+  seen->ahead = ahead;
+  seen->ahead_quiet_end_us = at->now_us + at->watch->quiet_us;
+  if (ahead)
+    weir_message_set(&text, "its clock is %.1f days ahead of this machine's",
+                     (double)state->clock_ahead_us / DAY_US);
+  else
+    weir_message_set(&text, "its clock is right again");
+  tell(at, source, WEIR_EVENT_SERVER_CLOCK, state->name, 1, text.text);
+}
+
 /* A server that was away in between, and is back already, was lost as well. One that is being tried
  * is not back yet. */
 static void look_at_server(look *at, const watched *source, size_t index, server_seen *seen) {
@@ -445,6 +496,8 @@ static void look_at_server(look *at, const watched *source, size_t index, server
   weir_server_state state;
   if (!read_server(source->store, index, &state, text)) return;
   look_at_refusals(at, source, &state, seen);
+  look_at_address(at, source, &state, seen);
+  look_at_clock(at, source, &state, seen);
   if (at->now_us < seen->quiet_end_us) return;
   bool away = state.breaker != WEIR_BREAKER_CLOSED;
   uint64_t lost = state.outages - seen->outages;
@@ -496,7 +549,7 @@ static bool watch_source(watched *source, const weir_monitor_source *given) {
   source->store = given->store;
   if (given->limiter != NULL) weir_limiter_read_counts(given->limiter, &counts);
   for (size_t kind = FIRST_OF_LIMITERS; kind < KINDS; kind++)
-    source->told[kind] = count_of(&counts, kind);
+    if (kinds[kind].text != NULL) source->told[kind] = count_of(&counts, kind);
   return given->store == NULL || watch_servers(source);
 }
 

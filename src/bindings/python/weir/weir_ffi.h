@@ -99,10 +99,6 @@ weir_status weir_store_open(const char *url, weir_store **store, weir_message *m
 
 weir_status weir_store_connect(weir_store *store, int64_t timeout_us, weir_message *message);
 
-weir_status weir_store_renew_files(weir_store *store, weir_message *message);
-
-int64_t weir_store_certificate_end_s(const weir_store *store);
-
 typedef struct weir_store_times {
   size_t size;
   int64_t timeout_us;
@@ -127,8 +123,9 @@ typedef struct weir_server_state {
   int64_t next_try_us;
   weir_message last_error;
   _Bool answered;
-  uint64_t refusals;
-  weir_message last_refusal;
+  uint64_t addresses;
+  uint64_t address;
+  uint64_t clock_ahead_us;
 } weir_server_state;
 
 weir_status weir_store_read_server(const weir_store *store, size_t index, weir_server_state *state);
@@ -142,8 +139,6 @@ const char *weir_limiter_warning_at(const weir_limiter *limiter, size_t index);
 const char *weir_limiter_warning(const weir_limiter *limiter);
 
 void weir_limiter_destroy(weir_limiter *limiter);
-
-weir_status weir_limiter_follow(weir_limiter *limiter, weir_limiter *before, weir_message *message);
 
 typedef enum weir_source {
   WEIR_SOURCE_STORE = 0,
@@ -279,7 +274,6 @@ typedef struct weir_rule_info {
   int64_t limit;
   int64_t period_us;
   int64_t capacity;
-  const char *tag;
 } weir_rule_info;
 
 weir_status weir_limiter_read_rule(const weir_limiter *limiter, size_t index, weir_rule_info *info);
@@ -390,7 +384,9 @@ typedef enum weir_event_kind {
   WEIR_EVENT_CONTENDED = 8,
   WEIR_EVENT_LEASE_LOST = 9,
   WEIR_EVENT_BROKEN = 10,
-  WEIR_EVENT_CUT = 11
+  WEIR_EVENT_CUT = 11,
+  WEIR_EVENT_ADDRESS = 12,
+  WEIR_EVENT_SERVER_CLOCK = 13
 } weir_event_kind;
 
 typedef struct weir_event {
