@@ -389,10 +389,7 @@ weir_status weir_destination_open(weir_destination *destination, const char *nam
   if (!begin(destination, weir_monotonic_us())) return errno == ENOMEM ? WEIR_NO_MEMORY : WEIR_OK;
   if (!weir_lookup_await(destination->lookup, options->lookup_end_us)) return WEIR_OK;
   weir_lookup_result result = take(destination, false, weir_monotonic_us(), &news);
-  if (result == WEIR_LOOKUP_NO_MEMORY) return WEIR_NO_MEMORY;
-  if (result != WEIR_LOOKUP_NO_SUCH_NAME) return WEIR_OK;
-  weir_message_set(message, "%s", destination->why.text);
-  return WEIR_BAD_URL;
+  return result == WEIR_LOOKUP_NO_MEMORY ? WEIR_NO_MEMORY : WEIR_OK;
 }
 
 bool weir_destination_copy(const weir_destination *from, weir_destination *to) {

@@ -98,8 +98,8 @@ typedef struct weir_destination {
 } weir_destination;
 
 /* Finds the addresses for the first time, and waits for that until options->lookup_end_us. WEIR_OK
- * also where the resolver cannot say at present; WEIR_BAD_URL: there is no such name, or the path
- * is too long. `name` must outlive the destination. */
+ * also where there is no such name, as there may be one in a moment, or the resolver cannot say;
+ * WEIR_BAD_URL: the path is too long. `name` must outlive the destination. */
 weir_status weir_destination_open(weir_destination *destination, const char *name,
                                   const weir_wire_place *place, const weir_wire_options *options,
                                   weir_message *message);

@@ -4,7 +4,7 @@ import socket
 import threading
 import unittest
 
-from program import RULE, ProgramTest, run
+from program import NO_DECISION, RULE, ProgramTest, run
 
 
 class Commands(ProgramTest):
@@ -183,8 +183,9 @@ class Urls(ProgramTest):
         for port in ("0", "65536", "99999", "-1", "x"):
             self.assert_url_refused(f"memcached://127.0.0.1:{port}", "port")
 
-    def test_the_host_is_known(self):
-        self.assert_url_refused("memcached://no-such-host.invalid", "no-such-host.invalid")
+    def test_a_host_that_is_not_known_is_a_store_that_is_away(self):
+        self.assert_error(run("take", "--store", "memcached://no-such-host.invalid", "--rule", RULE, "k"),
+                          NO_DECISION, "no-such-host.invalid", "cannot be found")
 
     def test_the_options_are_known(self):
         self.assert_url_refused("memory:?colour=red", "colour")

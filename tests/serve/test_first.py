@@ -5,6 +5,7 @@ import pathlib
 import re
 import signal
 import socket
+import subprocess
 import sys
 import time
 import unittest
@@ -12,7 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "fixture"))
 
 from far import Far
-from server import Server, Store, await_that, http
+from server import PROGRAM, Server, Store, await_that, http
 
 KINDS = ("memcached", "redis")
 FIRST = 8  # requests of a fresh server
@@ -128,6 +129,32 @@ class StoresAway(unittest.TestCase):
             self.assertNotIn("never answered", body)
             self.assertEqual(server.log().count("is not reached"), 1)
         store.end()
+
+    def test_a_name_that_is_not_there_yet_keeps_no_server_from_starting(self):
+        """Nor does it refuse a reload; one of several members leaves the others as they are."""
+        store = Store("memcached")
+        host = "memcached://no-such-host.invalid"
+        pool = "%s,%s?connect-timeout=300ms" % (host, store.url.split("//")[1].split("?")[0])
+        with Server(config(main=pool)) as server:
+            self.assert_looked_for(server, "main")
+            self.assertTrue(any(map(is_decided, ask_resp(server))))  # on the member that is there
+            server.write(server.config.replace("limiters:", '  late: {url: "%s?connect-timeout=300ms"}\nlimiters:' % host))
+            server.await_log("is in use now")
+            self.assert_looked_for(server, "late")
+            checked = subprocess.run([PROGRAM, "check", server.file], capture_output=True, text=True, check=False)
+            self.assertEqual(checked.returncode, 0, checked.stderr)
+            for name in ("main", "late"):
+                self.assertIn("warning: store %s: no-such-host.invalid:11211: host" % name, checked.stderr)
+            checked = subprocess.run([PROGRAM, "check", "--json", server.file], capture_output=True, check=False)
+            self.assertEqual(json.loads(checked.stdout)["warnings"], 2)
+        store.end()
+
+    def assert_looked_for(self, server, name):
+        lines = [line for line in server.log().splitlines() if "store %s is not reached: no-such-host." % name in line]
+        self.assertEqual(len(lines), 1, server.log())
+        self.assertIn('host "no-such-host.invalid" cannot be found', lines[0])
+        status, body = page(server, "/readyz")
+        self.assertEqual((status, body.split("\n")[0]), (200, "ready"))
 
     def answered(self, server):
         return json.loads(page(server, "/status.json")[1])["stores"][0]["servers"][0]["answered"]

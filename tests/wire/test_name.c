@@ -178,14 +178,40 @@ static void a_resolver_that_fails_at_first_is_asked_again(void **state) {
   }
 }
 
-static void a_name_that_does_not_exist_is_the_callers_mistake(void **state) {
-  (void)state;
+static weir_server_state state_of(const weir_store *store, size_t server) {
+  weir_server_state state = WEIR_SERVER_STATE_INIT;
+  assert_int_equal(weir_store_read_server(store, server, &state), WEIR_OK);
+  return state;
+}
+
+static weir_store *open_store(const char *url) {
   weir_store *store = NULL;
   weir_message message = {""};
+  if (weir_store_open(url, &store, &message) != WEIR_OK) fail_msg("%s: %s", url, message.text);
+  return store;
+}
+
+/* As one of a pod that starts: the other members of its pool go on, and it is found when it is there. */
+static void a_name_that_does_not_exist_yet_is_looked_for(void **state) {
+  (void)state;
+  char url[200];
+  weir_message message = {""};
   resolver_fail(EAI_NONAME);
-  assert_int_equal(weir_store_open("redis://cache.test", &store, &message), WEIR_BAD_URL);
-  assert_non_null(strstr(message.text, "store URL: host \"cache.test\" cannot be found: "));
-  assert_null(store);
+  snprintf(url, sizeof url, "memcached://cache.test,127.0.0.1:%u?timeout=10s",
+           (unsigned)server_port(servers[1]));
+  weir_store *store = open_store(url);
+  assert_int_equal(state_of(store, 0).addresses, 0);
+  assert_non_null(
+      strstr(state_of(store, 0).last_error.text, "host \"cache.test\" cannot be found: "));
+  assert_int_equal(state_of(store, 1).addresses, 1);
+  assert_int_equal(weir_store_connect(store, 200 * MS, &message), WEIR_UNAVAILABLE);
+  assert_non_null(strstr(message.text, "host \"cache.test\" cannot be found: "));
+  assert_true(state_of(store, 1).answered);
+  lead_to(0);
+  if (weir_store_connect(store, PATIENCE_US, &message) != WEIR_OK) fail_msg("%s", message.text);
+  assert_true(state_of(store, 0).answered);
+  assert_int_equal(state_of(store, 0).addresses, 1);
+  weir_store_close(store);
 }
 
 /* While a server is away its name is asked about twice a second at most, not with every call. */
@@ -226,7 +252,7 @@ int main(void) {
       test_with_servers(a_failed_look_up_keeps_what_is_known),
       test_with_servers(a_resolver_that_hangs_is_asked_once),
       test_with_servers(a_resolver_that_fails_at_first_is_asked_again),
-      test_with_servers(a_name_that_does_not_exist_is_the_callers_mistake),
+      test_with_servers(a_name_that_does_not_exist_yet_is_looked_for),
       test_with_servers(a_server_that_is_away_is_looked_for_now_and_then),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,14 +12,15 @@ static void tell_stores(const weir_registry *registry, weir_certificate_tell *te
   for (size_t i = 0; i < registry->config->store_count; i++) {
     int64_t ends_s = weir_store_certificate_end_s(weir_registry_store_at(registry, i));
     if (ends_s == 0) continue;
-    tell(to, &(weir_certificate){"store", registry->config->stores[i].name, ends_s});
+    const weir_config_store *store = &registry->config->stores[i];
+    tell(to, &(weir_certificate){"store", store->name, store->place, ends_s});
   }
 }
 
 static void tell_listener(const weir_config_listener *listener, weir_serve_tls *tls,
                           weir_certificate_tell *tell, void *to) {
   int64_t ends_s = tls != NULL ? weir_serve_tls_certificate_end_s(tls) : 0;
-  if (ends_s != 0) tell(to, &(weir_certificate){"listener", listener->address, ends_s});
+  if (ends_s != 0) tell(to, &(weir_certificate){"listener", listener->address, listener->place, ends_s});
 }
 
 void weir_certificates_in_use(weir_service *service, const weir_registry *registry,

@@ -23,10 +23,25 @@ static void print_lines(const weir_config_faults *faults) {
   if (faults->count > faults->kept) fprintf(stderr, "and %zu more\n", faults->count - faults->kept);
 }
 
-static void warn_of(void *now_s, const weir_certificate *certificate) {
+/* Of each store that has a server whose name is not found: the server would start all the same, and look
+ * for it. */
+static void warn_of_names(const weir_registry *registry, weir_config_faults *faults) {
+  for (size_t i = 0; i < registry->config->store_count; i++) {
+    const weir_config_store *config = &registry->config->stores[i];
+    const weir_store *store = weir_registry_store_at(registry, i);
+    weir_server_state state = WEIR_SERVER_STATE_INIT;
+    for (size_t j = 0; weir_store_read_server(store, j, &state) == WEIR_OK; j++)
+      if (!state.answered && state.addresses == 0 && state.last_error.text[0] != '\0')
+        weir_config_warn(faults, config->place, "", "store %s: %s: %s", config->name, state.name,
+                         state.last_error.text);
+  }
+}
+
+static void warn_of_certificate(void *faults, const weir_certificate *certificate) {
   weir_message text;
-  if (weir_certificate_is_near(certificate, *(const int64_t *)now_s, &text))
-    fprintf(stderr, "warning: %s\n", text.text);
+  if (weir_certificate_is_near(certificate, (int64_t)time(NULL), &text))
+    weir_config_warn(faults, certificate->place, "", "%s", text.text);
+}
 }
 
 /* `registry`: NULL where there are faults. */
@@ -90,8 +105,10 @@ int weir_cli_check(const weir_cli_options *options) {
   faults[0].warnings = &faults[1];
   weir_registry *registry = weir_registry_load(file, NULL, weir_certificates_look, NULL, faults);
   int exit_status = registry != NULL ? 0 : WEIR_EXIT_USAGE;
-  int64_t now_s = (int64_t)time(NULL);
-  if (registry != NULL) weir_certificates_read(registry, warn_of, &now_s);
+  if (registry != NULL) {
+    warn_of_names(registry, faults);
+    weir_certificates_read(registry, warn_of_certificate, faults);
+  }
   if (!options->json)
     print_text(file, registry, faults);
   else if (!print_json(file, registry, faults))
