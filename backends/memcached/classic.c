@@ -15,6 +15,18 @@ static bool carries_data(const weir_wire_command *command) {
          (kind == WEIR_ADD && !is_incr(command));
 }
 
+static bool is_renewed(const weir_wire_command *command) {
+  return is_incr(command) && command->operation.refresh;
+}
+
+/* Behind a command: one renews the TTL, and where a date was written the last finds whether the item is
+ * still there. A proxy lets no shorter look through. */
+static unsigned count_touches(const weir_wire_command *command) {
+  bool stores = carries_data(command) || is_renewed(command);
+  bool looks = stores && weir_operation_writes_date(&command->operation);
+  return (unsigned)is_renewed(command) + (unsigned)looks;
+}
+
 static const char *verb(const weir_wire_command *command) {
   switch (command->operation.kind) {
     case WEIR_ADD:
@@ -71,7 +83,7 @@ static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out
   if (is_incr(command)) end = weir_number_put(end, " ", (uint64_t)operation->delta);
   if (operation->kind == WEIR_SUB) end = weir_number_put(end, " ", -(uint64_t)operation->delta);
   end = weir_text_put(end, "\r\n");
-  if (is_incr(command) && operation->refresh) {
+  for (unsigned touches = count_touches(command); touches > 0; touches--) {
     end = put_key(end, "touch ", operation);
     end = weir_number_put(end, " ", weir_ttl_seconds(operation->ttl_us, unix_s));
     end = weir_text_put(end, "\r\n");
@@ -140,18 +152,22 @@ static weir_reading decode(weir_wire_command *command, const char *bytes, size_t
                            size_t *taken, weir_message *message) {
   weir_operation *operation = &command->operation;
   weir_line line = weir_line_find(bytes, length);
-  bool touched = is_incr(command) && operation->refresh;
+  unsigned touches = count_touches(command);
   bool counts = is_incr(command) || operation->kind == WEIR_SUB;
   bool stray = false;
   if (line.bad) return WEIR_READING_BROKEN;
   if (line.taken == 0) return WEIR_READING_MORE;
   *taken = line.taken;
-  if (touched && command->replies > 0) {
-    return weir_touch_read(operation, &line, "TOUCHED", "NOT_FOUND", message);
+  if (touches > 0 && command->replies > 0) {
+    weir_reading reading = command->replies == 1 && is_renewed(command)
+                               ? weir_touch_read(operation, &line, "TOUCHED", "NOT_FOUND", message)
+                               : weir_look_read(operation, &line, "TOUCHED", "NOT_FOUND", message);
+    return reading == WEIR_READING_DONE && command->replies < touches ? WEIR_READING_REPLY
+                                                                      : reading;
   }
   if (weir_reply_is_error(operation, &line, carries_data(command), &stray, message)) {
     if (stray) return WEIR_READING_LAST;
-    return touched ? WEIR_READING_REPLY : WEIR_READING_DONE;
+    return touches > 0 ? WEIR_READING_REPLY : WEIR_READING_DONE;
   }
   if (operation->kind == WEIR_GET) {
     if (weir_line_is(&line, "END")) { /* behind the value, if there is one */
@@ -167,7 +183,7 @@ static weir_reading decode(weir_wire_command *command, const char *bytes, size_t
   } else if (!apply_word(command, &line)) {
     return WEIR_READING_BROKEN;
   }
-  return touched ? WEIR_READING_REPLY : WEIR_READING_DONE;
+  return touches > 0 ? WEIR_READING_REPLY : WEIR_READING_DONE;
 }
 
 const weir_wire_codec weir_classic_codec = {

@@ -59,6 +59,19 @@ size_t weir_number_scan(const char *text, size_t length, uint64_t *number);
  * ceiling keep it alive for ttl_us; a date has a day to spare for a server whose clock is ahead. */
 uint64_t weir_ttl_seconds(int64_t ttl_us, int64_t unix_s);
 
+/* Whether that is a date. */
+static inline bool weir_ttl_is_date(int64_t ttl_us) {
+  const int64_t longest_relative_us = (INT64_C(30) * 24 * 3600 - 2) * 1000000;
+  return ttl_us > longest_relative_us;
+}
+
+/* Whether a date stands in the command that stores for this operation. */
+static inline bool weir_operation_writes_date(const weir_operation *operation) {
+  weir_operation_kind kind = operation->kind;
+  return weir_ttl_is_date(operation->ttl_us) &&
+         (kind == WEIR_ADD || kind == WEIR_CREATE || kind == WEIR_SWAP || kind == WEIR_PUT);
+}
+
 /* The line at the front of `bytes`, without CR LF. */
 typedef struct weir_line {
   const char *text;
@@ -108,6 +121,12 @@ void weir_value_read(weir_operation *operation, const char *text, size_t length,
  * prolonged, all that can be said is that the outcome is not what was asked for. */
 weir_reading weir_touch_read(weir_operation *operation, const weir_line *line, const char *touched,
                              const char *absent, weir_message *message);
+
+/* What stands behind such a command looks whether the item is there: one whose date has passed by the
+ * server's clock is gone as soon as it is stored, and the command's own answer does not say so. The
+ * reply to that. */
+weir_reading weir_look_read(weir_operation *operation, const weir_line *line, const char *found,
+                            const char *absent, weir_message *message);
 
 /* The CAS id of a GET, as a version: REFUSED when the server gives none. */
 void weir_version_read(weir_wire_command *command, uint64_t cas, weir_message *message);

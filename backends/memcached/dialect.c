@@ -32,11 +32,10 @@ bool weir_number_parse(const char *text, size_t length, uint64_t *number) {
 }
 
 uint64_t weir_ttl_seconds(int64_t ttl_us, int64_t unix_s) {
-  const int64_t longest_relative_s = 30 * 24 * 3600;
   /* A second, as TTL N ends within its last second; and one, as the server's clock ticks once a
    * second and, on a busy machine, late. */
   int64_t seconds = (ttl_us + 999999) / 1000000 + 2;
-  if (seconds <= longest_relative_s) return (uint64_t)seconds;
+  if (!weir_ttl_is_date(ttl_us)) return (uint64_t)seconds;
   int64_t date_s = unix_s + seconds + 24 * 3600;
   /* The server keeps dates in 32 bits. */
   return (uint64_t)(date_s < INT32_MAX ? date_s : INT32_MAX);
@@ -144,6 +143,23 @@ weir_reading weir_touch_read(weir_operation *operation, const weir_line *line, c
   if (weir_line_is(line, touched) || weir_line_is(line, absent)) return WEIR_READING_DONE;
   if (!weir_reply_is_error(&touch, line, false, &stray, message)) return WEIR_READING_BROKEN;
   if (operation->outcome == WEIR_DONE) operation->outcome = WEIR_UNKNOWN;
+  return WEIR_READING_DONE;
+}
+
+weir_reading weir_look_read(weir_operation *operation, const weir_line *line, const char *found,
+                            const char *absent, weir_message *message) {
+  weir_operation look = *operation;
+  bool stray = false;
+  if (weir_line_is(line, found)) return WEIR_READING_DONE;
+  if (!weir_line_is(line, absent))
+    return weir_reply_is_error(&look, line, false, &stray, NULL) ? WEIR_READING_DONE
+                                                                 : WEIR_READING_BROKEN;
+  if (operation->outcome != WEIR_DONE) return WEIR_READING_DONE;
+  operation->outcome = WEIR_REFUSED;
+  weir_message_set(
+      message,
+      "what was stored is gone at once: its clock is ahead of this machine's, and what "
+      "lives for more than 30 days is stored with a date");
   return WEIR_READING_DONE;
 }
 

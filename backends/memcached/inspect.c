@@ -219,6 +219,27 @@ static void report_memory(const memcached_questions *questions, const weir_inspe
   }
 }
 
+/* The server tells whole seconds, of a clock that it looks at once a second and that began with its
+ * own start in whole seconds; a busy one is later. So nothing is said of what is nearer. */
+static void report_clock(const memcached_questions *questions, const weir_inspection *inspection) {
+  static const int64_t second_us = 1000000, error_s = 3, day_s = INT64_C(24) * 3600;
+  if (questions->statistics.time_s <= 0) return;
+  int64_t half_us = (questions->after_us - questions->before_us) / 2;
+  int64_t server_us = questions->statistics.time_s * second_us + second_us / 2;
+  int64_t ahead_us = server_us - questions->before_us - half_us;
+  if (ahead_us > (day_s - error_s) * second_us && weir_ttl_is_date(inspection->ttl_us)) {
+    weir_wire_report(inspection, WEIR_FINDING_FAULT, "clock",
+                     "its clock is %.1f days ahead of this machine's: what lives for more than 30 "
+                     "days is stored with a date, and is gone at once or too early where that date "
+                     "is not the server's; weir goes by the server's clock while \"stats\" tells "
+                     "it, other clients do not: set the clock of its machine, and start memcached "
+                     "again, which reads it when it starts",
+                     (double)ahead_us / (double)(day_s * second_us));
+  } else {
+    weir_wire_report_clock(inspection, ahead_us, half_us + error_s * second_us);
+  }
+}
+
 static void report_server(const memcached_questions *questions, const weir_inspection *inspection) {
   const memcached_statistics *statistics = &questions->statistics;
   char age[WEIR_AGE_BYTES];
@@ -226,14 +247,7 @@ static void report_server(const memcached_questions *questions, const weir_inspe
   weir_wire_report(inspection, WEIR_FINDING_FACT, "server", "memcached %s, up %s",
                    statistics->version, weir_wire_age(statistics->uptime_s, age));
   report_memory(questions, inspection);
-  if (statistics->time_s <= 0) return;
-  /* The server tells whole seconds, of a clock that it looks at once a second and that began with
-   * its own start in whole seconds; a busy one is later. */
-  static const int64_t second_us = 1000000, error_s = 3;
-  int64_t half_us = (questions->after_us - questions->before_us) / 2;
-  int64_t server_us = statistics->time_s * second_us + second_us / 2;
-  weir_wire_report_clock(inspection, server_us - questions->before_us - half_us,
-                         half_us + error_s * second_us);
+  report_clock(questions, inspection);
 }
 
 /* A name is one server to weir; who has several behind one wants to know. */

@@ -14,8 +14,9 @@ typedef struct memcached_store {
   weir_tls *tls;   /* NULL: plain */
   weir_ring *ring; /* NULL with one server */
   size_t server_count;
-  pthread_mutex_t lock; /* guards orders */
-  weir_order *orders;   /* pooled scratch memory */
+  pthread_mutex_t lock;         /* guards orders */
+  weir_order *orders;           /* pooled scratch memory */
+  weir_memcached_clock *clocks; /* of each server */
   weir_wire *wires[];
 } memcached_store;
 
@@ -36,6 +37,13 @@ static void not_sent(memcached_call *call, weir_operation *operation, const char
   call->message = NULL;
 }
 
+/* Which server it is for: its home's hash picks it. */
+static size_t pick(const memcached_store *store, const weir_operation *operation) {
+  return store->ring == NULL ? 0
+                             : weir_ring_pick(store->ring, operation->key + operation->home_offset,
+                                              operation->home_length);
+}
+
 /* One round trip: sends what `order` lets go (NULL: all), to all servers at once, and collects. */
 static void run_round(memcached_call *call, const weir_order *order, unsigned dialects) {
   memcached_store *store = call->store;
@@ -45,11 +53,8 @@ static void run_round(memcached_call *call, const weir_order *order, unsigned di
   for (size_t i = 0; i < call->count; i++) {
     weir_operation *operation = &call->operations[i];
     uint8_t attempt = order == NULL ? 0 : order->steps[i].attempt;
-    size_t server = 0; /* the home's hash picks it */
     if (order != NULL && !weir_order_goes(order, i)) continue;
-    if (store->ring != NULL)
-      server = weir_ring_pick(store->ring, operation->key + operation->home_offset,
-                              operation->home_length);
+    size_t server = pick(store, operation);
     if (slots[server] == NULL) slots[server] = weir_wire_slot_take(store->wires[server]);
     if (slots[server] == NULL || !weir_wire_slot_add(slots[server], operation, attempt))
       not_sent(call, operation, "no memory, or too many unanswered requests");
@@ -94,6 +99,21 @@ __attribute__((noinline)) static void run_rounds(memcached_call *call) {
   }
 }
 
+/* Before the operations are sent, and after: some write a date. */
+__attribute__((noinline)) static void tend_clocks(memcached_call *call, bool after) {
+  memcached_store *store = call->store;
+  for (size_t i = 0; i < call->count; i++) {
+    const weir_operation *operation = &call->operations[i];
+    if (!weir_operation_writes_date(operation)) continue;
+    size_t server = pick(store, operation);
+    if (!after)
+      weir_memcached_clock_tend(&store->clocks[server], store->wires[server], &store->login,
+                                call->deadline_us);
+    else if (operation->outcome == WEIR_REFUSED)
+      weir_memcached_clock_doubt(&store->clocks[server]);
+  }
+}
+
 static void memcached_exec(void *handle, weir_operation *operations, size_t count,
                            int64_t deadline_us, weir_message *message) {
   memcached_call call = {.store = handle,
@@ -102,6 +122,10 @@ static void memcached_exec(void *handle, weir_operation *operations, size_t coun
                          .deadline_us = deadline_us,
                          .message = message};
   bool meta = true;
+  bool dates = false;
+  for (size_t i = 0; i < count; i++)
+    dates |= weir_ttl_is_date(operations[i].ttl_us);
+  if (dates) tend_clocks(&call, false);
   for (size_t i = 0; meta && i < call.store->server_count; i++)
     meta = weir_wire_dialect(call.store->wires[i]) == WEIR_DIALECT_META;
   if (meta) {
@@ -109,6 +133,7 @@ static void memcached_exec(void *handle, weir_operation *operations, size_t coun
   } else {
     run_rounds(&call);
   }
+  if (dates) tend_clocks(&call, true);
 }
 
 static size_t memcached_locate(void *handle, const char *home, size_t home_length, size_t *count,
@@ -160,6 +185,7 @@ static void memcached_close(void *handle) {
     store->orders = next;
   }
   weir_ring_destroy(store->ring);
+  free(store->clocks);
   pthread_mutex_destroy(&store->lock);
   free(store);
 }
@@ -266,7 +292,9 @@ static weir_status memcached_open(const weir_url *url, int64_t timeout_us, void 
   size_t wires = settings.discovers ? SERVERS_MOST : url->host_count + 1;
   store = calloc(1, sizeof *store + wires * sizeof(weir_wire *));
   if (store == NULL) return WEIR_NO_MEMORY;
-  if (pthread_mutex_init(&store->lock, NULL) != 0) {
+  store->clocks = calloc(wires, sizeof *store->clocks);
+  if (store->clocks == NULL || pthread_mutex_init(&store->lock, NULL) != 0) {
+    free(store->clocks);
     free(store);
     return WEIR_NO_MEMORY;
   }

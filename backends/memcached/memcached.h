@@ -89,6 +89,21 @@ weir_status weir_discovery_ask(const weir_wire_place *place, const weir_wire_opt
                                const weir_memcached_login *login, weir_discovery *discovery,
                                weir_message *message);
 
+/* --- clock.c: what time it is for a server -------------------------------------------------------- */
+
+typedef struct weir_memcached_clock {
+  _Atomic int64_t ask_at_us; /* when the server is asked again */
+  atomic_bool is_asking;
+} weir_memcached_clock;
+
+/* Asks the server that `wire` leads to, where it is time, and tells the wire: before a command that
+ * writes a date. Takes half of the time until the deadline at the most. */
+void weir_memcached_clock_tend(weir_memcached_clock *clock, weir_wire *wire,
+                               const weir_memcached_login *login, int64_t deadline_us);
+
+/* What was written was gone at once: another server may be there. */
+void weir_memcached_clock_doubt(weir_memcached_clock *clock);
+
 /* --- inspect.c: asks the server that `wire` leads to what no operation shows, and reports ------- */
 
 void weir_memcached_inspect(weir_wire *wire, const weir_memcached_login *login,

@@ -1,6 +1,6 @@
 /* The meta commands: one command and one reply for every operation, paired by an opaque number.
- * Only an addition that renews the TTL takes two: `ma` has a flag for it, which the server forgets
- * when the sum outgrows the item and moves to a new one. */
+ * An addition that renews the TTL takes one more: `ma` has a flag for it, which the server forgets
+ * when the sum outgrows the item and moves to a new one. So does what stores a date. */
 #include "memcached/codec.h"
 
 /* An addition that renews the TTL goes with a read behind it, which does that. */
@@ -82,12 +82,14 @@ static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out
       break;
   }
   end = weir_text_put(put_flag(end, 'O', opaque_of(command)), "\r\n");
+  if (data[0] != '\0') end = weir_text_put(end, data);
   if (renews(operation)) { /* returns nothing and sets the TTL */
     end = put_verb(end, "mg ", operation);
     end = put_flag(end, 'T', weir_ttl_seconds(operation->ttl_us, unix_s));
     end = weir_text_put(end, "\r\n");
   }
-  if (data[0] != '\0') end = weir_text_put(end, data);
+  if (weir_operation_writes_date(operation))
+    end = weir_text_put(put_verb(end, "mg ", operation), "\r\n");
   return (size_t)(end - out);
 }
 
@@ -232,16 +234,19 @@ static size_t read_total(weir_wire_command *command, const char *bytes, size_t l
 static weir_reading decode(weir_wire_command *command, const char *bytes, size_t length,
                            size_t *taken, weir_message *message) {
   weir_operation *operation = &command->operation;
+  unsigned more = (unsigned)renews(operation) + (unsigned)weir_operation_writes_date(operation);
   *taken = command->replies == 0 ? read_total(command, bytes, length) : 0;
-  if (*taken > 0) return renews(operation) ? WEIR_READING_REPLY : WEIR_READING_DONE;
+  if (*taken > 0) return more > 0 ? WEIR_READING_REPLY : WEIR_READING_DONE;
   weir_line line = weir_line_find(bytes, length);
   if (line.bad) return WEIR_READING_BROKEN;
   if (line.taken == 0) return WEIR_READING_MORE;
   *taken = line.taken;
-  if (command->replies > 0) return weir_touch_read(operation, &line, "HD", "EN", message);
-  weir_reading reading =
-      take_reply(command, &line, bytes + line.taken, length - line.taken, taken, message);
-  return reading == WEIR_READING_DONE && renews(operation) ? WEIR_READING_REPLY : reading;
+  weir_reading reading = command->replies == 0 ? take_reply(command, &line, bytes + line.taken,
+                                                            length - line.taken, taken, message)
+                         : command->replies == 1 && renews(operation)
+                             ? weir_touch_read(operation, &line, "HD", "EN", message)
+                             : weir_look_read(operation, &line, "HD", "EN", message);
+  return reading == WEIR_READING_DONE && command->replies < more ? WEIR_READING_REPLY : reading;
 }
 
 const weir_wire_codec weir_meta_codec = {

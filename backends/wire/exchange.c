@@ -10,6 +10,9 @@
 /* A step of the greeting above all that a protocol counts for itself. */
 enum { ASKING = 1 << 16, FINDING_BYTES = 768 };
 
+/* A clock that is told no finer says nothing of milliseconds. */
+enum { COARSE_US = 1000000 };
+
 /* What the wire keeps as the protocol's settings, which it hands out as read-only. */
 typedef struct exchange_handle {
   weir_exchange *exchange;
@@ -155,6 +158,12 @@ void weir_wire_report_clock(const weir_inspection *inspection, int64_t ahead_us,
   double off_ms = (double)off_us / 1000;
   double error_ms = (double)error_us / 1000;
   if (off_us - error_us > *inspection->clock_off_us) *inspection->clock_off_us = off_us - error_us;
+  if (off_us <= error_us && error_us >= COARSE_US) {
+    weir_wire_report(inspection, WEIR_FINDING_FACT, "clock",
+                     "as this machine's, to within %.0f s, which is all that the server tells",
+                     error_ms / 1000);
+    return;
+  }
   if (off_us <= error_us + inspection->clock_error_us) {
     weir_wire_report(inspection, WEIR_FINDING_FACT, "clock",
                      "%.1f ms %s this machine's, give or take %.1f ms", off_ms,

@@ -235,6 +235,7 @@ typedef struct weir_inspection {
   void *context;
   int64_t
       *clock_off_us; /* raised to how far the server's clock is off from this machine's at least */
+  int64_t ttl_us;    /* the longest TTL that operations have */
 } weir_inspection;
 
 /* A backend is a constant: names, capabilities, functions. Members are only ever appended. */

@@ -22,9 +22,9 @@ typedef struct codec_case {
   uint64_t version;
 } codec_case;
 
-enum { REFRESH = 1, SECOND = 2, CLOSES = 4, BROKEN = 8 };
+enum { REFRESH = 1, SECOND = 2, CLOSES = 4, BROKEN = 8, DATE = 16 };
 
-/* key "k", delta 3, seed 5, value 12, version 77, 60 s to live. */
+/* key "k", delta 3, seed 5, value 12, version 77, 60 s to live; with DATE 40 days. */
 static const codec_case cases[] = {
     {&weir_meta_codec, WEIR_ADD, 0, "ma k N62 J8 D3 v O42\r\n", "VA 1 O42\r\n8\r\n", WEIR_DONE, 8,
      0},
@@ -90,6 +90,19 @@ static const codec_case cases[] = {
      0},
     {&weir_meta_codec, WEIR_DROP, 0, "md k O42\r\n", "HD O42\r\n", WEIR_DONE, 12, 0},
     {&weir_meta_codec, WEIR_DROP, 0, NULL, "NF O42\r\n", WEIR_ABSENT, 12, 0},
+    {&weir_meta_codec, WEIR_ADD, DATE, "ma k N1703542402 J8 D3 v O42\r\nmg k\r\n",
+     "VA 1 O42\r\n8\r\nHD\r\n", WEIR_DONE, 8, 0},
+    {&weir_meta_codec, WEIR_ADD, DATE, NULL, "VA 1 O42\r\n8\r\nEN\r\n", WEIR_REFUSED, 8, 0},
+    {&weir_meta_codec, WEIR_ADD, DATE, NULL, "NS O42\r\nEN\r\n", WEIR_REFUSED, 0, 0},
+    {&weir_meta_codec, WEIR_ADD, DATE | REFRESH,
+     "ma k N1703542402 J8 D3 v O42\r\nmg k T1703542402\r\nmg k\r\n",
+     "VA 1 O42\r\n9\r\nHD\r\nEN\r\n", WEIR_REFUSED, 9, 0},
+    {&weir_meta_codec, WEIR_ADD, DATE | BROKEN, NULL, "VA 1 O42\r\n8\r\nVA 1\r\n8\r\n", 0, 0, 0},
+    {&weir_meta_codec, WEIR_CREATE, DATE, "ms k 2 ME c T1703542402 O42\r\n12\r\nmg k\r\n",
+     "HD c9 O42\r\nHD\r\n", WEIR_DONE, 12, 9},
+    {&weir_meta_codec, WEIR_CREATE, DATE, NULL, "NS O42\r\nHD\r\n", WEIR_CONFLICT, 12, 0},
+    {&weir_meta_codec, WEIR_SWAP, DATE, NULL, "HD c78 O42\r\nEN\r\n", WEIR_REFUSED, 12, 78},
+    {&weir_meta_codec, WEIR_GET, DATE, "mg k v c O42\r\n", "EN\r\n", WEIR_ABSENT, 0, 0},
 
     {&weir_classic_codec, WEIR_ADD, 0, "incr k 3\r\n", "8\r\n", WEIR_DONE, 8, 0},
     {&weir_classic_codec, WEIR_ADD, 0, NULL, "18446744073709551615\r\n", WEIR_DONE, -1, 0},
@@ -137,22 +150,34 @@ static const codec_case cases[] = {
     {&weir_classic_codec, WEIR_PUT, BROKEN, NULL, "NOT_STORED\r\n", 0, 0, 0},
     {&weir_classic_codec, WEIR_DROP, 0, "delete k\r\n", "DELETED\r\n", WEIR_DONE, 12, 0},
     {&weir_classic_codec, WEIR_DROP, 0, NULL, "NOT_FOUND\r\n", WEIR_ABSENT, 12, 0},
+    {&weir_classic_codec, WEIR_ADD, DATE, "incr k 3\r\n", "8\r\n", WEIR_DONE, 8, 0},
+    {&weir_classic_codec, WEIR_ADD, SECOND | DATE,
+     "add k 0 1703542402 1\r\n8\r\ntouch k 1703542402\r\n", "STORED\r\nTOUCHED\r\n", WEIR_DONE, 8,
+     0},
+    {&weir_classic_codec, WEIR_ADD, SECOND | DATE, NULL, "STORED\r\nNOT_FOUND\r\n", WEIR_REFUSED, 8,
+     0},
+    {&weir_classic_codec, WEIR_ADD, SECOND | DATE, NULL, "NOT_STORED\r\nTOUCHED\r\n", WEIR_PENDING,
+     0, 0},
+    {&weir_classic_codec, WEIR_ADD, DATE | REFRESH, NULL, "8\r\nTOUCHED\r\nNOT_FOUND\r\n",
+     WEIR_REFUSED, 8, 0},
+    {&weir_classic_codec, WEIR_PUT, DATE, NULL, "STORED\r\nERROR\r\n", WEIR_DONE, 12, 0},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 static weir_wire_command command_of(const codec_case *test) {
   bool counts = test->kind == WEIR_ADD || test->kind == WEIR_SUB || test->kind == WEIR_GET;
   weir_wire_command command = {.serial = SERIAL, .attempt = (test->flags & SECOND) != 0};
-  command.operation = (weir_operation){.kind = test->kind,
-                                       .refresh = (test->flags & REFRESH) != 0,
-                                       .key = "k",
-                                       .key_length = 1,
-                                       .home_length = 1,
-                                       .delta = 3,
-                                       .seed = 5,
-                                       .value = counts ? 0 : 12,
-                                       .version = 77,
-                                       .ttl_us = 60000000};
+  command.operation = (weir_operation){
+      .kind = test->kind,
+      .refresh = (test->flags & REFRESH) != 0,
+      .key = "k",
+      .key_length = 1,
+      .home_length = 1,
+      .delta = 3,
+      .seed = 5,
+      .value = counts ? 0 : 12,
+      .version = 77,
+      .ttl_us = (test->flags & DATE) != 0 ? INT64_C(40) * 24 * 3600 * 1000000 : 60000000};
   return command;
 }
 

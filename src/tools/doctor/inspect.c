@@ -25,7 +25,8 @@ enum {
 #define TIMEOUT_LEAST_US INT64_C(1000)
 #define TIMEOUT_MOST_US INT64_C(60000000)
 #define TIMEOUT_DEFAULT_US INT64_C(5000000)
-#define LOOK_EVERY_US 10000 /* for keys that should have expired */
+#define ANY_TTL_US (INT64_C(400) * 24 * 3600 * 1000000) /* of rules of a year, say */
+#define LOOK_EVERY_US 10000                             /* for keys that should have expired */
 
 /* Everything that the store's traits allow. */
 static unsigned all_needs(const weir_store *store) {
@@ -113,6 +114,7 @@ static void ask_backend(const weir_probe *probe) {
                                       .clock_error_us = probe->plan->clock_error_us,
                                       .tell = probe->plan->tell,
                                       .context = probe->plan->context,
+                                      .ttl_us = probe->plan->ttl_us,
                                       .clock_off_us = &probe->plan->worst->clock_off_us};
   store->backend->inspect(store->handle, &inspection);
 }
@@ -148,6 +150,7 @@ static void try_server(weir_probe *probe) {
   if (!probe->answers) return;
   weir_probe_operations(probe);
   weir_probe_order(probe);
+  weir_probe_long_life(probe);
   if (!weir_probe_is_over(probe)) {
     weir_probe_expiry_begin(probe);
     return;
@@ -235,6 +238,7 @@ weir_status weir_store_inspect(weir_store *store, int64_t timeout_us, weir_tell 
                                   .timeout_us = timeout_us,
                                   .deadline_us = store->timeout_us,
                                   .clock_error_us = WEIR_DEFAULT_CLOCK_ERROR_US,
+                                  .ttl_us = ANY_TTL_US,
                                   .tell = tell,
                                   .context = context,
                                   .worst = &worst};
@@ -386,8 +390,12 @@ weir_status weir_limiter_inspect(weir_limiter *limiter, int64_t timeout_us, weir
                             .tell = report_to,
                             .context = context,
                             .worst = &worst};
-  for (size_t i = 0; i < limiter->stack.count; i++)
-    plan.needs |= weir_method_of(&limiter->stack.rules[i], limiter->settings.traits)->needs;
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    const weir_rule *rule = &limiter->stack.rules[i];
+    int64_t ttl_us = weir_method_ttl_us(rule, &limiter->settings);
+    plan.needs |= weir_method_of(rule, limiter->settings.traits)->needs;
+    if (ttl_us > plan.ttl_us) plan.ttl_us = ttl_us;
+  }
   status = weir_store_inspect_plan(limiter->store, &plan, message);
   if (status != WEIR_OK) return status;
   for (size_t i = 0; i < limiter->stack.count; i++)

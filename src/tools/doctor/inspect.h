@@ -22,6 +22,7 @@ typedef struct weir_inspect_plan {
   int64_t timeout_us;
   int64_t deadline_us; /* of a decision */
   int64_t clock_error_us;
+  int64_t ttl_us; /* the longest that the rules give a key */
   weir_tell *tell;
   void *context;
   weir_inspect_worst *worst;
@@ -73,6 +74,8 @@ void weir_probe_clean(weir_probe *probe);
 void weir_probe_round_trips(weir_probe *probe);
 /* Whether operations of one write stay in order. */
 void weir_probe_order(weir_probe *probe);
+/* Whether a key with the longest TTL of all is there after it was made. */
+void weir_probe_long_life(weir_probe *probe);
 /* Makes a key that expires, looks for it, and says when it was gone. */
 void weir_probe_expiry_begin(weir_probe *probe);
 /* Whether something is still to be waited for. */

@@ -16,7 +16,8 @@ enum {
   WRITES = 24,             /* that are looked at for their order */
   FIRST_KEY = 5,
   SECOND_KEY = 6,
-  SHORT_KEY = 7
+  SHORT_KEY = 7,
+  LONG_KEY = 8
 };
 #define SHORT_TTL_US INT64_C(1000000)
 #define LAST_LOOK_US INT64_C(1000000)
@@ -307,11 +308,39 @@ void weir_probe_order(weir_probe *probe) {
 /* --- expiry -------------------------------------------------------------------------------------
  */
 
-void weir_probe_expiry_begin(weir_probe *probe) {
+/* By which a key is made. */
+static weir_operation_kind making_kind(const weir_probe *probe) {
   unsigned needs = probe->plan->needs;
-  weir_operation_kind kind = needs & WEIR_NEED_ADD      ? WEIR_ADD
-                             : needs & WEIR_NEED_CREATE ? WEIR_CREATE
-                                                        : WEIR_RAISE;
+  return needs & WEIR_NEED_ADD ? WEIR_ADD : needs & WEIR_NEED_CREATE ? WEIR_CREATE : WEIR_RAISE;
+}
+
+/* A store may write a long life otherwise than a short one: as a date. Where it could not be deleted
+ * none is made. */
+void weir_probe_long_life(weir_probe *probe) {
+  int64_t ttl_us = probe->plan->ttl_us;
+  weir_operation read;
+  weir_operation make = make_operation(probe, making_kind(probe), LONG_KEY);
+  if (ttl_us <= WEIR_PROBE_TTL_US || !make_read(probe, LONG_KEY, &read)) return;
+  make.refresh = make.kind == WEIR_RAISE; /* without, it makes nothing */
+  make.ttl_us = ttl_us;
+  weir_operation drop = make_operation(probe, WEIR_DROP, LONG_KEY);
+  run(probe, &drop, 1);
+  if (drop.outcome != WEIR_ABSENT && drop.outcome != WEIR_DONE) return;
+  run(probe, &make, 1);
+  if (weir_probe_is_over(probe)) return;
+  if (make.outcome == WEIR_DONE) run(probe, &read, 1);
+  if (make.outcome == WEIR_REFUSED)
+    weir_probe_report(probe, WEIR_FINDING_FAULT, "expiry", "a key with a TTL of %lld s: %s",
+                      (long long)(ttl_us / 1000000), probe->why.text);
+  else if (make.outcome == WEIR_DONE && read.outcome == WEIR_ABSENT)
+    weir_probe_report(probe, WEIR_FINDING_FAULT, "expiry",
+                      "a key with a TTL of %lld s was gone at once: what is counted is forgotten, "
+                      "and more than the limit is admitted",
+                      (long long)(ttl_us / 1000000));
+}
+
+void weir_probe_expiry_begin(weir_probe *probe) {
+  weir_operation_kind kind = making_kind(probe);
   if (!make_read(probe, SHORT_KEY, &probe->read)) return;
   int64_t now_us = weir_monotonic_us();
   weir_operation make = make_operation(probe, kind, SHORT_KEY);
