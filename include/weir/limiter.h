@@ -504,7 +504,8 @@ WEIR_EXPORT weir_status weir_limiter_renew(weir_limiter *limiter, int64_t *next_
                                            weir_message *message);
 
 /* What was reserved is used: it stays charged. A place is released, so that others may enter: first it
- * counts as held no more, then the store is told. WEIR_OK also for one that was lost before. An error
+ * counts as held no more, then the store is told. WEIR_PLACE_LOST in place of WEIR_OK where the place was
+ * lost before (weir_reservation_held()): others may have entered while work went on. An error
  * of WEIR_CLASS_STORE or WEIR_TIMEOUT: the place is free at the end of what was paid, within PERIOD.
  * WEIR_BAD_ARGUMENT when it was committed, cancelled or settled before, also by its request's
  * decision. One thread at a time may use a
@@ -533,7 +534,7 @@ WEIR_EXPORT weir_status weir_release_together(weir_reservation *const *reservati
                                               weir_status *statuses, weir_message *message);
 
 /* Gives back what was reserved, as weir_limiter_refund does; a place in a queue only if it is still
- * the last (in stores without compare-and-swap: never). WEIR_BAD_ARGUMENT as for commit. Whatever
+ * the last (in stores without compare-and-swap: never). WEIR_BAD_ARGUMENT, WEIR_PLACE_LOST as for commit. Whatever
  * the answer, the reservation is over: an answer that was lost must not give back twice. */
 WEIR_EXPORT weir_status weir_reservation_cancel(weir_reservation *reservation,
                                                 weir_message *message);
@@ -546,8 +547,8 @@ WEIR_EXPORT weir_status weir_reservation_cancel(weir_reservation *reservation,
  * WEIR_BAD_COST for a number below 0 or above 2147483648, WEIR_BAD_ARGUMENT as for commit: then the
  * reservation stays as it is. So it does where the store has charged and given back nothing
  * (WEIR_UNAVAILABLE, WEIR_TIMEOUT, WEIR_CONTENDED, WEIR_REFUSED_BY_STORE, WEIR_NO_MEMORY): it may
- * be settled again. After any other answer it is over. costs[] are written on WEIR_OK and
- * WEIR_UNKNOWN_OUTCOME. */
+ * be settled again. After any other answer it is over. costs[] are written on WEIR_OK,
+ * WEIR_UNKNOWN_OUTCOME and WEIR_PLACE_LOST (as for commit). */
 WEIR_EXPORT weir_status weir_reservation_settle(weir_reservation *reservation, int64_t *costs,
                                                 weir_message *message);
 

@@ -35,7 +35,8 @@ typedef enum weir_status_class {
   X(UNKNOWN_OUTCOME, STORE, "the store did not answer; what was sent may or may not count") \
   X(REFUSED_BY_STORE, STORE,                                                                \
     "the store refused an operation or holds something else under the key")                 \
-  X(BROKEN_BACKEND, BUG, "the backend broke the contract of weir/backend.h")
+  X(BROKEN_BACKEND, BUG, "the backend broke the contract of weir/backend.h")                \
+  X(PLACE_LOST, TRANSIENT, "the place was lost before it was left; others may have entered")
 
 typedef enum weir_status {
 #define WEIR_STATUS_ENUM(suffix, class_suffix, text) WEIR_##suffix,

@@ -41,8 +41,9 @@ static weir_reservation *enter(weir_limiter *limiter) {
 
 static void leave(weir_reservation *place) {
   weir_message message = {""};
+  weir_status expected = weir_reservation_held(place) ? WEIR_OK : WEIR_PLACE_LOST;
   weir_status status = weir_reservation_commit(place, &message);
-  if (status != WEIR_OK) fail_msg("%s: %s", weir_status_name(status), message.text);
+  if (status != expected) fail_msg("%s: %s", weir_status_name(status), message.text);
   assert_false(weir_reservation_held(place));
   weir_reservation_destroy(place);
 }
@@ -172,6 +173,34 @@ static void what_is_not_paid_for_in_time_is_lost(void **state) {
     world_set(&w, 0); /* a clock that is set back does not bring it back */
     assert_false(weir_reservation_held(lost));
     leave(lost);
+    world_close(&w);
+  }
+}
+
+/* However it ends. What other rules were charged is settled all the same. */
+static void every_end_tells_that_the_place_was_lost(void **state) {
+  (void)state;
+  for (int end = 0; end < 3; end++) {
+    world w;
+    int64_t real[] = {1, 3};
+    open_on(&w, 0, RULE ";quota:9/30d");
+    weir_reservation *lost = enter(w.limiter);
+    world_set(&w, PERIOD_US);
+    weir_message message = {""};
+    weir_status status = end == 0   ? weir_reservation_commit(lost, &message)
+                         : end == 1 ? weir_reservation_cancel(lost, &message)
+                                    : weir_reservation_settle(lost, real, &message);
+    assert_int_equal(status, WEIR_PLACE_LOST);
+    assert_non_null(strstr(message.text, "the place was lost"));
+    assert_int_equal(real[1], 3);
+    assert_int_equal(weir_reservation_commit(lost, &message), WEIR_BAD_ARGUMENT); /* it is over */
+    weir_decision peeked;
+    weir_limiter *quota = world_limiter(&w, "quota:9/30d", &by_caller);
+    assert_int_equal(weir_limiter_peek(quota, "k", 1, 1, &peeked, NULL), WEIR_OK);
+    static const int64_t left[] = {8, 9, 6};
+    assert_int_equal(peeked.remaining, left[end]);
+    weir_limiter_destroy(quota);
+    weir_reservation_destroy(lost);
     world_close(&w);
   }
 }
@@ -353,6 +382,7 @@ int main(void) {
       cmocka_unit_test(what_is_held_is_paid_for_in_every_period),
       cmocka_unit_test(who_enters_late_pays_ahead),
       cmocka_unit_test(what_is_not_paid_for_in_time_is_lost),
+      cmocka_unit_test(every_end_tells_that_the_place_was_lost),
       cmocka_unit_test(weights_and_keys_count_apart),
       cmocka_unit_test(a_stack_releases_only_what_it_holds),
       cmocka_unit_test(a_place_is_released_once),

@@ -148,7 +148,7 @@ export class Reservation {
 /** Held until it is released: in `finally`, or by `await using`. */
 export class Place extends Reservation {
   private constructor();
-  /** "OK", or the status that says why the store was not told. */
+  /** "OK", "PLACE_LOST" where it was lost before, or the status that says why the store was not told. */
   release(): Promise<string>;
   [Symbol.asyncDispose](): Promise<void>;
 }

@@ -572,8 +572,8 @@ class Reservation {
 // A place under an in-flight rule, held until it is released: in `finally`, or by `await using` where the
 // language has it. What other rules were charged stays.
 class Place extends Reservation {
-  // Lets others have it. Resolves to "OK", or to the status that says why the store could not be told:
-  // then it is free when what was paid is over, within the rule's period.
+  // Lets others have it. Resolves to "OK"; to "PLACE_LOST" where it was lost before; or to the status that
+  // says why the store could not be told: then it is free when what was paid is over, within the rule's period.
   async release() {
     try {
       await native.call(COMMIT, endOf(this), null, 0, null);
@@ -585,11 +585,14 @@ class Place extends Reservation {
   }
 }
 if (Symbol.asyncDispose !== undefined) {
-  // Node 18.18 and newer. What was released in the block is over.
+  // Node 18.18 and newer. What was released in the block is over. A block that ended without its place fails.
   Place.prototype[Symbol.asyncDispose] = async function dispose() {
-    await this.release().catch((error) => {
+    const status = await this.release().catch((error) => {
       if (error.code !== 'BAD_ARGUMENT') throw error;
     });
+    if (status === 'PLACE_LOST') {
+      throw failed(status, 'the place was lost before its block ended: others may have entered');
+    }
   };
 }
 

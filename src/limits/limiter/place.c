@@ -182,7 +182,7 @@ int64_t weir_place_due_us(const weir_limiter *limiter, const weir_held_place *pl
 static bool still_holds(weir_limiter *limiter, weir_held_place *place, weir_place_clocks clocks) {
   if (place->state != WEIR_PLACE_HELD) return false;
   if (clocks.now_us < place->until_us && clocks.boot_us < place->boot_until_us) return true;
-  place->state = WEIR_PLACE_LOST;
+  place->state = WEIR_PLACE_UNPAID;
   limiter->places->held--;
   weir_counts_add_places(limiter->counts, WEIR_PLACES_LOST, 1);
   return false;
@@ -291,7 +291,7 @@ static bool keep(weir_limiter *limiter, weir_held_place *place) {
 
 /* A payment that is under way with it is waited for: what it paid into goes back as well, and what is
  * not certain never does. */
-bool weir_place_leave(weir_limiter *limiter, weir_held_place *place, bool hands_on) {
+weir_place_left weir_place_leave(weir_limiter *limiter, weir_held_place *place, bool hands_on) {
   weir_places *places = limiter->places;
   pthread_mutex_lock(&places->renewer->mutex);
   weir_place_clocks clocks = weir_place_read_clocks(limiter);
@@ -316,7 +316,8 @@ bool weir_place_leave(weir_limiter *limiter, weir_held_place *place, bool hands_
     weir_held_key_tidy(places, key);
   }
   pthread_mutex_unlock(&places->renewer->mutex);
-  return !stays;
+  if (stays) return WEIR_PLACE_HANDED_ON;
+  return held ? WEIR_PLACE_IS_FREE : WEIR_PLACE_WAS_LOST;
 }
 
 weir_held_place *weir_place_take_spare(weir_limiter *limiter, const void *key, size_t key_length,

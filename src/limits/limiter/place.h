@@ -34,7 +34,7 @@ typedef enum weir_place_state {
   WEIR_PLACE_NEW,
   WEIR_PLACE_HELD,
   WEIR_PLACE_SPARE,
-  WEIR_PLACE_LOST,
+  WEIR_PLACE_UNPAID,
   WEIR_PLACE_LEFT
 } weir_place_state;
 
@@ -114,10 +114,16 @@ void weir_place_enter_by_policy(struct weir_limiter *limiter, weir_held_place *p
  * where it is not held. */
 bool weir_place_is_held(struct weir_limiter *limiter, weir_held_place *place, int64_t *until_us);
 
-/* Stops believing. True: the caller gives it back to the store, with its ends, and frees it. False: it
- * was handed to a waiter of the same key, or is kept for a next one; it is not the caller's any more.
- * `hands_on`: it may be. */
-bool weir_place_leave(struct weir_limiter *limiter, weir_held_place *place, bool hands_on);
+/* How a place was left. */
+typedef enum weir_place_left {
+  WEIR_PLACE_IS_FREE,   /* the caller gives it back to the store, with its ends, and frees it */
+  WEIR_PLACE_WAS_LOST,  /* the same, and it was not held to the end */
+  WEIR_PLACE_HANDED_ON, /* to a waiter of the same key, or kept for a next one: not the caller's */
+} weir_place_left;
+
+/* Stops believing. `hands_on`: it may be handed on. */
+weir_place_left weir_place_leave(struct weir_limiter *limiter, weir_held_place *place,
+                                 bool hands_on);
 
 /* A spare place of this key with these costs, held again; or NULL. */
 weir_held_place *weir_place_take_spare(struct weir_limiter *limiter, const void *key,

@@ -334,7 +334,9 @@ static bool leave_place(weir_reservation *reservation) {
   weir_limiter *limiter = reservation->limiter;
   weir_held_place *place = reservation->place;
   weir_counts_add_places(limiter->counts, WEIR_PLACES_RELEASED, 1);
-  if (!weir_place_leave(limiter, place, limiter->only_held)) {
+  weir_place_left left = weir_place_leave(limiter, place, limiter->only_held);
+  reservation->was_lost = left == WEIR_PLACE_WAS_LOST;
+  if (left == WEIR_PLACE_HANDED_ON) {
     reservation->place = NULL;
     return false;
   }
@@ -347,6 +349,17 @@ static bool leave_place(weir_reservation *reservation) {
 static weir_status without_account(const weir_reservation *reservation, weir_status status) {
   bool ended = reservation->charged == WEIR_CHARGED_ACCOUNT && status == WEIR_BAD_COST;
   return ended ? WEIR_OK : status;
+}
+
+/* All went well, and yet others may have had the place meanwhile. */
+static weir_status tell_loss(const weir_reservation *reservation, weir_status status,
+                             weir_message *message) {
+  if (status != WEIR_OK || !reservation->was_lost) return status;
+  weir_message_set(
+      message,
+      "the place was lost before it was left: its process was stopped or could not pay "
+      "for it, and others may have entered");
+  return WEIR_PLACE_LOST;
 }
 
 /* Whether a settlement that ended so has done nothing, and may be made later. */
@@ -380,6 +393,7 @@ weir_status weir_reservation_commit(weir_reservation *reservation, weir_message 
   if (status != WEIR_OK) return status;
   bool held = reservation->place != NULL;
   status = end(reservation, WEIR_COMMITTED, reservation->costs, &exact, message);
+  status = tell_loss(reservation, status, message);
   if (held) weir_counts_add(reservation->limiter->counts, status, NULL);
   return status;
 }
@@ -414,7 +428,7 @@ weir_status weir_release_end(weir_reservation *reservation, weir_settlement *set
                              weir_request_state *state, weir_message *message) {
   weir_reserved_close(reservation);
   weir_status status = weir_settlement_end(reservation->limiter, settlement, state, message);
-  return without_account(reservation, status);
+  return tell_loss(reservation, without_account(reservation, status), message);
 }
 
 weir_status weir_reservation_cancel(weir_reservation *reservation, weir_message *message) {
@@ -422,6 +436,7 @@ weir_status weir_reservation_cancel(weir_reservation *reservation, weir_message 
   weir_status status = check_open(reservation, message);
   if (reservation == NULL) return status;
   if (status == WEIR_OK) status = end(reservation, WEIR_CANCELLED, NULL, &all, message);
+  status = tell_loss(reservation, status, message);
   weir_counts_add(reservation->limiter->counts, status, NULL);
   return status;
 }
@@ -452,7 +467,7 @@ static weir_status settle(weir_reservation *reservation, int64_t *costs, weir_me
     if (weir_rule_is_held(&limiter->stack.rules[i]) && !may_come_again(status)) costs[i] = 0;
   }
   if (status == WEIR_OK) weir_settlement_count(limiter, &settlement);
-  return status;
+  return tell_loss(reservation, status, message);
 }
 
 weir_status weir_reservation_settle(weir_reservation *reservation, int64_t *costs,

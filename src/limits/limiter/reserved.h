@@ -23,6 +23,7 @@ struct weir_reservation {
   int64_t costs[WEIR_RULES_MOST]; /* that are charged, under each rule */
   int64_t ends[WEIR_RULES_MOST];  /* of the slots that buckets gave */
   weir_held_place *place;         /* what it holds; NULL: nothing, or no more */
+  bool was_lost;                  /* its place, before it was left */
   size_t key_length;
   unsigned char key[];
 };

@@ -98,7 +98,9 @@ static void release_batch(weir_exchange *exchange) {
   for (size_t i = 0; i < exchange->count; i++) {
     weir_asked_place *place = exchange->places[i];
     exchange->failed = exchange->failed || is_failure(exchange->statuses[i]);
-    place->released = exchange->statuses[i];
+    /* Whether it was lost before, the place's own state tells. */
+    bool was_lost = exchange->statuses[i] == WEIR_PLACE_LOST;
+    place->released = was_lost ? WEIR_OK : exchange->statuses[i];
     weir_keeper_drop(exchange->ticks[i]->keeper, place->kept);
     place->kept = NULL;
   }

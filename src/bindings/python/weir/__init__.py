@@ -17,9 +17,9 @@ from .limiter import Joint, Limiter, NoPlace, Place, Reservation, decide_all, de
 from .monitor import Event, Watch, metrics
 from .native import library_version
 from .store import ServerState, Store
-from .values import ClosedError, Decision, Error, Request
+from .values import ClosedError, Decision, Error, PlaceLost, Request
 from .version import VERSION as __version__
 
-__all__ = ["ClosedError", "Decision", "Error", "Event", "Joint", "Limiter", "Networks", "NoPlace", "Place", "Request",
-           "Reservation", "ServerState", "Store", "Watch", "client_key", "decide_all", "decide_together",
+__all__ = ["ClosedError", "Decision", "Error", "Event", "Joint", "Limiter", "Networks", "NoPlace", "Place", "PlaceLost",
+           "Request", "Reservation", "ServerState", "Store", "Watch", "client_key", "decide_all", "decide_together",
            "library_version", "metrics", "__version__"]

@@ -10,7 +10,7 @@ from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, 
 
 from . import http, native
 from .store import LimiterHandle, Store
-from .values import (COST_MOST, ClosedError, Cost, Decision, Error, Key, Request, check, count_between, key_bytes,
+from .values import (COST_MOST, ClosedError, Cost, Decision, Error, Key, PlaceLost, Request, check, count_between, key_bytes,
                      messages, microseconds, one_cost, one_of, text_bytes)
 
 INT64_MOST = 2**63 - 1
@@ -257,21 +257,23 @@ class Reservation:
 
 class Place(Reservation):
     """A place under an in-flight rule, held from then on: `with limiter.hold("alice") as place: ...`
-    releases it at the end of the block, however that ends. What other rules were charged stays.
+    releases it at the end of the block, however that ends. What other rules were charged stays. A block
+    that ended without its place raises PlaceLost, where it raised nothing itself.
 
     A child after a fork holds nothing: there held() is False, and the end of the block releases nothing."""
 
     def release(self) -> str:
-        """Lets others have it. "OK"; or the status that says why the store could not be told: then it is
-        free when what was paid is over, within the rule's period."""
+        """Lets others have it. "OK"; "PLACE_LOST" where it was lost before; or the status that says why the
+        store could not be told: then it is free when what was paid is over, within the rule's period."""
         status = native.weir_reservation_commit(self._take_handle(), messages.at)
         if native.weir_status_classify(status) == CALLER:
             check(status)
         return native.weir_status_name(status).decode()
 
-    def __exit__(self, *_):
-        if self._handles and os.getpid() == self._process:
-            self.release()
+    def __exit__(self, kind, *_):
+        mine = self._handles and os.getpid() == self._process
+        if mine and self.release() == "PLACE_LOST" and kind is None:
+            raise PlaceLost(native.WEIR_PLACE_LOST)
 
 
 class NoPlace(Exception):

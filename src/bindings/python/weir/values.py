@@ -41,6 +41,11 @@ def _error_again(kind, args, members):
     return error
 
 
+class PlaceLost(Error):
+    """The place was lost before it was left: its process was stopped, or could not pay for it. Others may have
+    entered while the work went on."""
+
+
 class ClosedError(Error):
     """It was used after close()."""
 
@@ -62,7 +67,8 @@ messages = Messages()
 def check(status: int) -> None:
     """Of a call that was given messages.at."""
     if status != native.WEIR_OK:
-        raise Error(status, messages.message.text.decode())
+        kind = PlaceLost if status == native.WEIR_PLACE_LOST else Error
+        raise kind(status, messages.message.text.decode())
 
 
 def seconds(microseconds: int) -> Optional[float]:

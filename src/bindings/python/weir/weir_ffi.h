@@ -33,7 +33,8 @@ typedef enum weir_status {
   WEIR_UNKNOWN_OUTCOME = 10,
   WEIR_REFUSED_BY_STORE = 11,
   WEIR_BROKEN_BACKEND = 12,
-  WEIR_STATUS_COUNT = 13
+  WEIR_PLACE_LOST = 13,
+  WEIR_STATUS_COUNT = 14
 } weir_status;
 
 const char *weir_status_name(weir_status status);
