@@ -144,6 +144,12 @@ class Always:
         self.assertIn(b"the place was lost", process.stderr.read())
         self.assertFalse(lives(command))
 
+    def test_a_cost_above_the_limit_never_fits(self):
+        began = time.monotonic()
+        result = self.run_in_place("true", options=("--cost", "2", "--wait", "30m"))
+        self.assert_error(result, FAILED, "--cost 2 never fits: the limit is 1")
+        self.assertLess(time.monotonic() - began, TIMEOUT_S)
+
     def test_or_goes_on_where_that_is_wanted(self):
         process, _ = self.start_writing("sleep 6; exit 4", options=("--lost", "continue"))
         process.send_signal(signal.SIGSTOP)
@@ -167,6 +173,18 @@ class OnMemcached(Always, Run):
 
 class OnRedis(Always, Run):
     store = store_of("WEIR_TEST_REDIS")
+
+    def test_a_command_that_ended_without_its_place_has_failed(self):
+        """Both are stopped, as by a lid; another runs, and the command ends before weir looks again."""
+        process, command = self.start_writing("sleep 0.1; exit 0")
+        process.send_signal(signal.SIGSTOP)
+        os.kill(command, signal.SIGSTOP)
+        self.assert_ends(self.run_in_place("true", options=("--wait", "30s")), 0)
+        os.kill(command, signal.SIGCONT)
+        wait_until(lambda: not lives(command))
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual(process.wait(TIMEOUT_S), FAILED)
+        self.assertIn(b"lost before the command had ended", process.stderr.read())
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv)

@@ -4,7 +4,7 @@
  *                                                  │                         │ no
  *                                                  ▼                         ▼
  *                                            it has ended <──────────── it is ended (--lost kill)
- *                                                  └──> leave the place, end as it did
+ *                                                  └──> leave the place, was it lost? end as it did
  *
  * All that may be asked of this process is blocked while COMMAND runs, and waited for: so none comes
  * between looking and sleeping. COMMAND gets the mask that this process had. It dies with this one,
@@ -45,8 +45,8 @@ typedef struct task {
   int64_t period_us;
   pid_t process;
   sigset_t signals, before;
-  bool lost;         /* and it was ended for that */
-  int64_t killed_us; /* by SIGKILL then, weir_monotonic_us() */
+  bool lost;         /* the place, while COMMAND ran */
+  int64_t killed_us; /* COMMAND, by SIGKILL then, weir_monotonic_us() */
 } task;
 
 /* What a terminal or a service manager sends to end or to tell something. */
@@ -82,17 +82,21 @@ static bool start(task *self) {
   return false;
 }
 
+static bool kills(const task *self) {
+  return weir_cli_given(self->options, WEIR_CLI_LOST) == 0 ||
+         strcmp(self->options->lost, "kill") == 0;
+}
+
 static void end_when_lost(task *self) {
-  bool kills =
-      weir_cli_given(self->options, WEIR_CLI_LOST) == 0 || strcmp(self->options->lost, "kill") == 0;
-  if (self->killed_us == 0 && !weir_reservation_held(self->place)) {
+  if (!self->lost && !weir_reservation_held(self->place)) {
+    self->lost = true;
+    self->killed_us = weir_monotonic_us() + self->period_us / MERCY;
     weir_cli_error("run: the place was lost: %s",
-                   kills ? "the command is ended" : "the command goes on without");
-    self->killed_us = kills ? weir_monotonic_us() + self->period_us / MERCY : INT64_MAX;
-    self->lost = kills;
-    if (kills) kill(self->process, SIGTERM);
+                   kills(self) ? "the command is ended" : "the command goes on without");
+    if (kills(self)) kill(self->process, SIGTERM);
   }
-  if (self->lost && weir_monotonic_us() >= self->killed_us) kill(self->process, SIGKILL);
+  if (self->lost && kills(self) && weir_monotonic_us() >= self->killed_us)
+    kill(self->process, SIGKILL);
 }
 
 /* Returns how it ended, as waitpid() says it. */
@@ -114,14 +118,24 @@ static int watch(task *self) {
 
 /* --- the place --------------------------------------------------------------------------------- */
 
+/* Whether the store hears that the place is left or not, others enter when its period is over. A process
+ * that was stopped together with COMMAND finds out only here that the place was lost. */
+static void leave(task *self) {
+  weir_message message = {""};
+  weir_status status = weir_reservation_commit(self->place, &message);
+  if (status == WEIR_PLACE_LOST && !self->lost)
+    weir_cli_error(
+        "run: the place was lost before the command had ended: others may have run beside it");
+  else if (status != WEIR_OK && status != WEIR_PLACE_LOST && !self->options->quiet)
+    weir_cli_error("run: the place is free when its period is over: %s", message.text);
+  self->lost = self->lost || status == WEIR_PLACE_LOST;
+}
+
 static int run_in_place(task *self) {
   if (!start(self)) return EXIT_FAILED;
   int ended = watch(self);
-  /* Whether the store hears that the place is left or not, others enter when its period is over. */
-  weir_message message = {""};
-  if (weir_reservation_commit(self->place, &message) != WEIR_OK && !self->options->quiet)
-    weir_cli_error("run: the place is free when its period is over: %s", message.text);
-  if (self->lost) return EXIT_FAILED;
+  leave(self);
+  if (self->lost && kills(self)) return EXIT_FAILED;
   if (WIFEXITED(ended)) return WEXITSTATUS(ended);
   /* As it was ended, and without a core of this process. */
   int number = WTERMSIG(ended);
@@ -151,6 +165,11 @@ static int enter_and_run(task *self, weir_limiter *limiter, weir_message *messag
     nanosleep(&pause, NULL); /* while there is time, a store may come back */
   if (status != WEIR_OK) {
     weir_cli_fail("run: ", status, message);
+    return EXIT_FAILED;
+  }
+  if (self->place == NULL && request.decision.retry_after_us == WEIR_NEVER) {
+    weir_cli_error("run: --cost %" PRId64 " never fits: the limit is %" PRId64, request.cost,
+                   request.decision.limit);
     return EXIT_FAILED;
   }
   if (self->place == NULL) {
