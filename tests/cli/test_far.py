@@ -16,6 +16,7 @@ KINDS = ("memcached", "redis")
 TAKES = 10
 TRIES = 8  # of each, on a machine that is busy with something else
 NEAR_S = 0.006  # each way: within a deadline of 20 ms
+PERHAPS_DONE = 4
 FAR_S = 0.015  # each way: a round trip of 30 ms is not
 
 
@@ -72,6 +73,18 @@ class TooFar(Distance):
                 self.assertGreaterEqual(int(told), 160)  # four round trips in three quarters
                 again = self.take(far.url(f"timeout={told}ms"), "sliding-window:1000/1h")
                 self.assert_ends(again, ALLOWED)
+
+    def test_what_may_have_been_charged_is_told_apart(self):
+        rule = "quota:100/1d,debt=50"
+        for kind in KINDS:
+            with self.subTest(kind), Server(kind) as server, Far(server.url, FAR_S) as far:
+                settle = ["--cost", "10", "--real", "30"]
+                sent = self.take(far.url("timeout=20ms"), rule, *settle, command="settle")
+                self.assert_error(sent, PERHAPS_DONE, "may or may not count")
+                self.assert_ends(self.take(server.url, rule, *settle, command="settle"), 0)
+                url = server.url
+            gone = self.take(url, rule, *settle, command="settle")
+            self.assert_error(gone, NO_DECISION, "nothing was charged")
 
     def test_a_deadline_of_its_own_is_named_as_such(self):
         with Server("redis") as server, Far(server.url, FAR_S) as far:

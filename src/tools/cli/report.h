@@ -17,6 +17,7 @@ enum {
   WEIR_EXIT_DENIED = 1,
   WEIR_EXIT_USAGE = 2,       /* the arguments or the input are wrong */
   WEIR_EXIT_NO_DECISION = 3, /* everything else that went wrong */
+  WEIR_EXIT_UNKNOWN = 4,     /* of what changes counts alone: it may have been done */
   WEIR_EXIT_OF_RUN = 125     /* of run, whose others are COMMAND's: anything that went wrong */
 };
 

@@ -10,7 +10,8 @@
  */
 
 static const char exits_of_decision[] = "0 allowed, 1 denied, 2 wrong arguments, 3 no decision\n";
-static const char exits_of_change[] = "0 done, 2 wrong arguments, 3 not done\n";
+static const char exits_of_change[] =
+    "0 done, 2 wrong arguments, 3 not done, 4 perhaps done: no answer\n";
 static const char exits_of_work[] =
     "0 done, 2 wrong arguments or input, 3 no decision or lost output\n";
 
@@ -112,8 +113,8 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
                 "weir was stopped, or the store was away, until it could not pay any more: then\n"
                 "COMMAND gets SIGTERM, and SIGKILL behind it, as others may enter.\n"
                 "Write -- before COMMAND: what follows is all its own.\n",
-            .exits = "0 and others as COMMAND; 124 no place is free, 125 weir failed\n"
-                     "or the place was lost, 126 COMMAND cannot be run, 127 there is none\n",
+            .exits = "0 and others as COMMAND; 124 no place is free, 125 weir failed, the\n"
+                     "place was lost or --cost never fits, 126 COMMAND cannot be run, 127 none\n",
         },
     [WEIR_CLI_REPLAY] =
         {
@@ -450,7 +451,8 @@ void weir_cli_help(FILE *out) {
       "\n\"weir help take\" and \"weir take --help\" say what take accepts, and so for the "
       "others.\n"
       "Exit status of take and peek: 0 allowed, 1 denied; of all commands: 2 wrong arguments\n"
-      "or input, 3 no decision; of doctor: 3 a fault was found.\n",
+      "or input, 3 no decision; of doctor: 3 a fault was found; of settle, refund and reset:\n"
+      "4 it may have been done, and no answer came.\n",
       out);
 }
 

@@ -14,8 +14,9 @@ typedef weir_status ask_function(const weir_cli_options *options, const weir_cli
                                  weir_limiter *limiter, weir_decision *decision,
                                  weir_message *message);
 
-static int run(const weir_cli_options *options, ask_function *ask, weir_cli_request *request,
-               weir_decision *decision) {
+/* Exits with `unknown` where the store may have been changed, and gave no answer. */
+static int run(const weir_cli_options *options, ask_function *ask, int unknown,
+               weir_cli_request *request, weir_decision *decision) {
   const char *key = options->arguments[0];
   weir_cli_session session;
   weir_message message = {{0}};
@@ -47,7 +48,9 @@ static int run(const weir_cli_options *options, ask_function *ask, weir_cli_requ
     weir_cli_session_explain(&session, options, request->key, status, &message);
   }
   weir_cli_session_close(&session);
-  return status == WEIR_OK ? 0 : weir_cli_fail("", status, &message);
+  if (status == WEIR_OK) return 0;
+  int failed = weir_cli_fail("", status, &message);
+  return status == WEIR_UNKNOWN_OUTCOME ? unknown : failed;
 }
 
 /* What is held needs a process that lives as long: take and refund charge once, and end. */
@@ -85,7 +88,7 @@ static int decide(const weir_cli_options *options, bool peek) {
   weir_cli_request request = {.peek = peek};
   weir_decision decision = {0};
   bool up_to = weir_cli_given(options, WEIR_CLI_UP_TO);
-  int exit_status = run(options, ask_decision, &request, &decision);
+  int exit_status = run(options, ask_decision, WEIR_EXIT_NO_DECISION, &request, &decision);
   if (exit_status != 0) return exit_status;
   if (!options->quiet) {
     if (!options->json)
@@ -163,7 +166,7 @@ static weir_status ask_reset(const weir_cli_options *options, const weir_cli_req
 static int run_change(const weir_cli_options *options, ask_function *ask, const char *done) {
   weir_cli_request request = {.peek = false};
   weir_decision decision;
-  int exit_status = run(options, ask, &request, &decision);
+  int exit_status = run(options, ask, WEIR_EXIT_UNKNOWN, &request, &decision);
   if (exit_status != 0 || options->quiet) return exit_status;
   if (!options->json)
     printf("%s\n", done);
@@ -189,7 +192,7 @@ int weir_cli_settle(const weir_cli_options *options) {
                    options->real_count, options->cost_count);
     return WEIR_EXIT_USAGE;
   }
-  int exit_status = run(options, ask_settle, &request, &decision);
+  int exit_status = run(options, ask_settle, WEIR_EXIT_UNKNOWN, &request, &decision);
   if (exit_status != 0 || options->quiet) return exit_status;
   const weir_cli_settled settled = {
       .reals = options->reals,
