@@ -194,7 +194,8 @@ step packages sh tests/packages.sh $node gcc g++ clang lld libclang-rt-dev clang
   abigail-tools doxygen mandoc bsdextrautils dpkg-dev debhelper lintian file zsh prometheus curl openssl systemd \
   nginx-light caddy haproxy python3-redis node-redis python3-grpcio python3-protobuf nghttp2-client \
   chromium python3-pip python3-setuptools python3-wheel python3-venv python3-flask python3-django \
-  python3-starlette python3-uvicorn gunicorn php-cli php-redis ruby ruby-redis || {
+  python3-starlette python3-uvicorn python3-fastapi python3-httpx python3-gevent uwsgi-core uwsgi-plugin-python3 \
+  mypy gunicorn php-cli php-redis ruby ruby-redis || {
   failed=1
   finish
 }

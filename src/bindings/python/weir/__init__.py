@@ -13,11 +13,11 @@ of threads, and after a fork as well: a child opens its stores anew. weir.aio is
 weir.asgi, weir.wsgi, weir.flask and weir.django limit services.
 """
 from .http import Networks, client_key
-from .limiter import Joint, Limiter, NoPlace, Place, Reservation, decide_all, decide_together
+from .limiter import Joint, Limiter, Place, Reservation, decide_all, decide_together
 from .monitor import Event, Watch, metrics
 from .native import library_version
 from .store import ServerState, Store
-from .values import ClosedError, Decision, Error, PlaceLost, Request
+from .values import ClosedError, Decision, Error, NoPlace, PlaceLost, Request
 from .version import VERSION as __version__
 
 __all__ = ["ClosedError", "Decision", "Error", "Event", "Joint", "Limiter", "Networks", "NoPlace", "Place", "PlaceLost",

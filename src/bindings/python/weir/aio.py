@@ -18,13 +18,18 @@ import queue
 import random
 import threading
 import time
-from typing import Iterable, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Generator, Iterable, List, Optional, Tuple, TypeVar, Union
 
 from . import limiter as sync
 from . import native
 from . import store as stores
-from .limiter import Joint, NoPlace, Wanted, decide_batch, wanted_of
-from .values import COST_MOST, Cost, Decision, Error, Key, Request, key_bytes, microseconds, one_cost
+from .limiter import Joint, Patience, Wanted, decide_batch, wanted_of
+from .values import COST_MOST, Cost, Decision, Error, Key, NoPlace, Request, key_bytes, microseconds, one_cost
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .limiter import LimiterOptions
 
 MOST = native.WEIR_BATCH_MOST
 
@@ -164,8 +169,11 @@ class Store(stores.Store):
     async def __aenter__(self) -> "Store":
         return self
 
-    async def __aexit__(self, *_):
+    async def __aexit__(self, *_: Any) -> None:
         self.close()
+
+
+Self = TypeVar("Self", bound="Reservation")
 
 
 class Reservation:
@@ -174,15 +182,15 @@ class Reservation:
     def __init__(self, reserve):
         self._reserve, self._made = reserve, None
 
-    def __await__(self):
+    def __await__(self: Self) -> Generator[Any, None, Self]:
         return self._open().__await__()
 
-    async def _open(self) -> "Reservation":
+    async def _open(self: Self) -> Self:
         if self._made is None:
             self._made = await asyncio.to_thread(self._reserve)
         return self
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self._made is not None and bool(self._made)
 
     @property
@@ -209,10 +217,10 @@ class Reservation:
         """What it cost in truth; answers what is charged now under each rule."""
         return await asyncio.to_thread(self._made.settle, real)
 
-    async def __aenter__(self) -> "Reservation":
+    async def __aenter__(self: Self) -> Self:
         return await self._open()
 
-    async def __aexit__(self, *error):
+    async def __aexit__(self, *error: Any) -> None:
         if error[0] is None:
             self._made.__exit__(*error)
         else:  # also where the task is cancelled: what was reserved goes back first
@@ -226,7 +234,7 @@ class Place(Reservation):
         super().__init__(lambda: limiter.hold(key, cost))
         self._limiter, self._wait = limiter, wait
 
-    async def _open(self) -> "Place":
+    async def _open(self: Self) -> Self:
         """Tries again and again, as other processes do: a thread of the loop's that waits serves nothing else."""
         end = time.monotonic() + self._wait
         while self._made is None:
@@ -252,7 +260,7 @@ class Place(Reservation):
     async def release(self) -> str:
         return await asyncio.to_thread(self._made.release)
 
-    async def __aexit__(self, *error):
+    async def __aexit__(self, *error: Any) -> None:
         # Also where the task is cancelled: first it is released.
         await asyncio.shield(asyncio.to_thread(self._made.__exit__, *error))
 
@@ -266,7 +274,7 @@ def release_late(entered: asyncio.Future) -> None:
 class Limiter:
     """weir.Limiter, awaited; `sync` is the one below, which other threads may use."""
 
-    def __init__(self, store: stores.Store, rule: str, **options):
+    def __init__(self, store: stores.Store, rule: str, **options: Unpack[LimiterOptions]):
         self.sync = sync.Limiter(store, rule, **options)
         self.store = store
 
@@ -279,8 +287,7 @@ class Limiter:
 
     def _add(self, wanted: Wanted):
         limiter = self.sync
-        if limiter._handle is None:
-            limiter._use()  # raises where it is closed
+        limiter._use()  # raises where it is closed; in a child it opens anew
         if wanted.costs is not None and wanted.cost != limiter.rule_count:
             raise ValueError(f"a cost for each rule: {limiter.rule_count} are needed, {wanted.cost} given")
         line = self.store._line or line_of(self.store)
@@ -303,21 +310,15 @@ class Limiter:
     async def wait(self, key: Key, cost: int = 1, longest_wait: Optional[float] = None) -> Decision:
         """Takes, sleeping as long as it must and may: the caller may act at once. Denied as soon as
         longest_wait, the limiter's option unless it is given, cannot be enough."""
-        patience_us = (self.sync._wait_us if longest_wait is None
-                       else microseconds("longest_wait", longest_wait, 0))
-        key, cost, end = key_bytes(key), one_cost(cost), time.monotonic() + patience_us / 1e6
+        patience = Patience(self.sync._wait_us if longest_wait is None
+                            else microseconds("longest_wait", longest_wait, 0))
+        key, cost = key_bytes(key), one_cost(cost)
         while True:
-            left = max(end - time.monotonic(), 0.0)
-            began = time.monotonic()
-            wait_us = patience_us if left * 1e6 > patience_us else int(left * 1e6)
-            decision = await self._add(Wanted(key, cost, None, wait_us, 0))
-            left = end - time.monotonic()
-            hopeless = decision.retry_after is None or decision.retry_after > left
-            if decision.allowed or hopeless:
-                rest = began + decision.delay - time.monotonic()
-                await asyncio.sleep(max(rest if decision.allowed else min(rest, left), 0))
+            decision = await self._add(Wanted(key, cost, None, patience.begin(), 0))
+            pause, again = patience.after(decision)
+            await asyncio.sleep(pause)
+            if not again:
                 return decision
-            await asyncio.sleep(max(decision.retry_after, 0.0005))
 
     async def decide(self, requests: Iterable[Union[Request, Key, Tuple]]) -> List[Union[Decision, Error]]:
         """Decides many together: keys, (key, cost) or Request. Each has its decision, or its own Error."""
@@ -350,17 +351,17 @@ class Limiter:
         await asyncio.to_thread(self.sync.return_leases)
 
     @property
-    def rules(self):
+    def rules(self) -> List[sync.Rule]:
         return self.sync.rules
 
     @property
-    def warnings(self):
+    def warnings(self) -> List[str]:
         return self.sync.warnings
 
-    def counts(self):
+    def counts(self) -> Dict[str, object]:
         return self.sync.counts()
 
-    def http_fields(self, name: str, decision: Decision, style: str = "draft-10"):
+    def http_fields(self, name: str, decision: Decision, style: str = "draft-10") -> Dict[str, str]:
         return self.sync.http_fields(name, decision, style)
 
     def close(self) -> None:
@@ -369,7 +370,7 @@ class Limiter:
     async def __aenter__(self) -> "Limiter":
         return self
 
-    async def __aexit__(self, *_):
+    async def __aexit__(self, *_: Any) -> None:
         self.close()
 
 

@@ -1,6 +1,6 @@
 """For Flask.
 
-    limit = weir.flask.Limits("memcached://localhost")
+    limit = weir.flask.Limits("memcached://localhost?namespace=shop")
 
     @app.get("/search")
     @limit("100/1m", key=lambda: request.headers.get("X-User"))
@@ -9,70 +9,116 @@
     limit.all(app, "1000/1m")     # every view, but those of @limit.exempt
 
 Functions are called without arguments, within the request. Every view has counts of its own, unless
-name= is the same. weir.web has all that can be said.
+name= is the same; so has a blueprint. A refusal is raised, as RateLimited: @app.errorhandler(429) shapes it
+(the others are 400 and 503), and on_denied(refusal) answers in its place. weir.web has all that can be said.
 """
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Set, Tuple, Union
 
-from flask import Response, after_this_request, current_app, request
+from flask import Blueprint, after_this_request, current_app, request
+from werkzeug.exceptions import BadRequest, ServiceUnavailable, TooManyRequests
 
-from .web import Gate, name_of, opened, refusal
+from .store import Store
+from .web import Gate, Refusal, Rule, Seen, name_of, opened, short
 
-__all__ = ["Limits"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .web import Options
+
+__all__ = ["Limits", "NeverFits", "NoDecision", "RateLimited"]
 
 
-def without_request(function):
-    return None if function is None else lambda _request: function()
+class Refused:
+    """`refusal` says why, and `refusal.decision` what is known."""
+
+    def __init__(self, refusal: Refusal):
+        super().__init__(refusal.text)
+        self.refusal = refusal
+
+    def get_body(self, *_: Any) -> str:
+        return self.refusal.body.decode()
+
+    def get_headers(self, *_: Any) -> List[Tuple[str, str]]:
+        return [("Content-Type", self.refusal.content_type)]
+
+
+class RateLimited(Refused, TooManyRequests):  # type: ignore[misc]
+    pass
+
+
+class NeverFits(Refused, BadRequest):  # type: ignore[misc]
+    pass
+
+
+class NoDecision(Refused, ServiceUnavailable):  # type: ignore[misc]
+    pass
+
+
+RAISED = {429: RateLimited, 400: NeverFits, 503: NoDecision}
+
+
+def without_request(function: Any) -> Any:
+    return lambda _request, *more: function(*more)
 
 
 class Limits:
-    def __init__(self, store, **options):
-        self.store, self.options, self._exempt = opened(store), options, set()
+    def __init__(self, store: Union[Store, str], **options: Unpack[Options]):
+        self.store, self.options = opened(store), options
+        self._exempt: Set[Any] = set()
 
-    def _gate(self, rule: str, options) -> Gate:
+    def _gate(self, rule: Rule, options: Any, derived: Optional[str], purpose: Any) -> Gate:
         options = {**self.options, **options}
-        for name in ("key", "exempt", "cost"):
+        for name in ("key", "exempt", "cost", "on_denied"):
             if callable(options.get(name)):
                 options[name] = without_request(options[name])
-        return Gate(self.store, rule, **options)
+        return Gate(self.store, without_request(rule) if callable(rule) else rule, derived=derived, purpose=purpose,
+                    **options)
 
-    def __call__(self, rule: str, **options):
-        def limited(function):
-            gate = self._gate(rule, {"name": name_of(function), **options})
+    def __call__(self, rule: Rule, **options: Unpack[Options]) -> Callable[[Any], Any]:
+        def limited(function: Any) -> Any:
+            gate = self._gate(rule, options, name_of(function), getattr(function, "__code__", function))
 
             @functools.wraps(function)
-            def view(*args, **given):
-                denied = self._ask(gate)
-                return current_app.ensure_sync(function)(*args, **given) if denied is None else denied
+            def view(*args: Any, **given: Any) -> Any:
+                refused = self._ask(gate)
+                return current_app.ensure_sync(function)(*args, **given) if refused is None else refused
             return view
         return limited
 
-    def all(self, app, rule: str, **options) -> None:
+    def all(self, app: Any, rule: Rule, **options: Unpack[Options]) -> None:
         """Limits every view of an application or a blueprint."""
-        gate = self._gate(rule, options)
+        of_blueprint = isinstance(app, Blueprint)
+        gate = self._gate(rule, options, short("blueprint." + app.name) if of_blueprint else None, app.import_name)
 
-        @app.before_request
-        def before():
-            view = current_app.view_functions.get(request.endpoint)
+        @app.before_request  # type: ignore[untyped-decorator,misc]
+        def before() -> Any:
+            view = current_app.view_functions.get(request.endpoint or "")
             return None if view in self._exempt else self._ask(gate)
 
-    def exempt(self, function):
+    def exempt(self, function: Any) -> Any:
         """Of what all() limits."""
         self._exempt.add(function)
         return function
 
     @staticmethod
-    def _ask(gate: Gate):
-        """The answer to a request that is denied."""
-        decision = gate.ask(None, request.remote_addr, request.headers.get("X-Forwarded-For"))
-        if decision is None:
+    def _ask(gate: Gate) -> Any:
+        """The answer to a request that is denied, where on_denied has one."""
+        passed = gate.ask(Seen(None, request.method, request.remote_addr, request.headers.get("X-Forwarded-For"),
+                               request.headers.get("Accept", "")))
+        if passed is None:
             return None
-        fields = gate.fields(decision)
 
         @after_this_request
-        def tell(response):
-            for name, value in fields.items():
+        def tell(response: Any) -> Any:
+            for name, value in passed.fields.items():
                 response.headers.add(name, value)
+            gate.finish(passed, response.status_code)
             return response
-        return None if decision.allowed else Response(refusal(fields), 429, mimetype="text/plain")
+        if passed.refusal is None:
+            return None
+        if gate.on_denied is not None:
+            return gate.on_denied(None, passed.refusal)
+        raise RAISED[passed.refusal.status](passed.refusal)

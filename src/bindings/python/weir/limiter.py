@@ -4,24 +4,50 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import re
 import struct
 import threading
-from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
 from . import http, native
-from .store import LimiterHandle, Store
-from .values import (COST_MOST, ClosedError, Cost, Decision, Error, Key, PlaceLost, Request, check, count_between, key_bytes,
+from .store import LimiterHandle, Store, refuse_to_pickle
+from .values import (ASKED_STORE, COST_MOST, ClosedError, Cost, Decision, Error, Key, NoPlace, PlaceLost, Request, check, count_between, key_bytes,
                      messages, microseconds, one_cost, one_of, text_bytes)
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    class LimiterOptions(TypedDict, total=False):
+        """What Limiter takes, for the type checker, where others pass it on."""
+
+        fallback: str
+        deadline: Optional[float]
+        clock_error: Optional[float]
+        processes: Optional[int]
+        memo_keys: Optional[int]
+        memo_age: Optional[float]
+        local_denial: Optional[float]
+        least_ttl: Optional[float]
+        longest_wait: Optional[float]
+        peers: Optional[int]
+        cached_cells: bool
+        local_denials: bool
+        combining: bool
+        leases: bool
+        clock: Optional[Callable[[], float]]
 
 INT64_MOST = 2**63 - 1
 FALLBACKS = ("local", "deny", "allow", "none")
 CALLER = native.WEIR_CLASS_CALLER
 SIZE = ctypes.sizeof(native.weir_request)
 DECISION_SIZE = ctypes.sizeof(native.weir_decision)
+SLICE_US = 100_000  # that the main thread waits for a place in one call
 INPUT = struct.Struct("@PnqPqI")  # weir_request up to its flags
 
 # Bound here, as the way of a take is short.
 _take, _decision, _byref = native.weir_limiter_take, native.weir_decision, ctypes.byref
+LOCAL = native.WEIR_SOURCE_LOCAL
 
 
 class Rule(NamedTuple):
@@ -81,7 +107,7 @@ def fill(limiters: List["Limiter"], wanted: List[Wanted]):
 
 def decide_batch(limiters: List["Limiter"], wanted: List[Wanted]) -> List[Union[Decision, Error]]:
     """Of at most WEIR_BATCH_MOST."""
-    handles = [limiter._handle or limiter._use() for limiter in limiters]
+    handles = [limiter._use() for limiter in limiters]
     requests, kept = fill(limiters, wanted)
     first = handles[0]
     message = native.weir_message()
@@ -92,9 +118,10 @@ def decide_batch(limiters: List["Limiter"], wanted: List[Wanted]) -> List[Union[
         status = native.weir_decide_together(array, requests, len(requests), _byref(message))
     copy = _decision.from_buffer_copy
     if status == native.WEIR_OK:
-        return [Decision(copy(requests, end - DECISION_SIZE)) for end in range(SIZE, SIZE * len(requests) + 1, SIZE)]
+        return [limiter._decided(copy(requests, end - DECISION_SIZE), message)
+                for limiter, end in zip(limiters, range(SIZE, SIZE * len(requests) + 1, SIZE))]
     del kept
-    return [Decision(copy(each.decision)) if each.status == native.WEIR_OK
+    return [limiters[i]._decided(copy(each.decision), message) if each.status == native.WEIR_OK
             else error_of(limiters[i], wanted[i], each.status, i, message.text.decode())
             for i, each in enumerate(requests)]
 
@@ -108,7 +135,7 @@ def error_of(limiter: "Limiter", wanted: Wanted, status: int, index: int, text: 
     if native.weir_status_classify(status) == CALLER:
         requests, kept = fill([limiter], [wanted])
         message = native.weir_message()
-        again = native.weir_limiter_decide(limiter._handle or limiter._use(), requests, 1, _byref(message))
+        again = native.weir_limiter_decide(limiter._use(), requests, 1, _byref(message))
         del kept
         if again == status:
             return Error(status, message.text.decode())
@@ -157,7 +184,7 @@ class Joint(NamedTuple):
         """Of the one that denies; 0.0 when allowed. None: it never fits."""
         return 0.0 if self.denied_by is None else self.decisions[self.denied_by].retry_after
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.denied_by is None
 
 
@@ -175,6 +202,9 @@ def decide_all(requests: Iterable[Asked]) -> Joint:
     return Joint(denied_by.value if denied_by.value < len(handles) else None, decisions)
 
 
+Self = TypeVar("Self", bound="Reservation")
+
+
 class Reservation:
     """An admitted request that can be undone exactly. As a context manager it is committed at the end
     of the block, and cancelled where that ends by an exception. A denied one has nothing to undo:
@@ -187,7 +217,7 @@ class Reservation:
         self._lock, self._process = threading.Lock(), os.getpid()
         self.decision = Decision(request.decision)
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.decision.allowed
 
     def _take_handle(self) -> ReservationHandle:
@@ -247,10 +277,12 @@ class Reservation:
         check(status)
         return list(costs)
 
-    def __enter__(self) -> "Reservation":
+    __reduce__ = refuse_to_pickle
+
+    def __enter__(self: Self) -> Self:
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: Any, *_: Any) -> None:
         if self._handles:
             self.commit() if kind is None else self.cancel()
 
@@ -270,22 +302,37 @@ class Place(Reservation):
             check(status)
         return native.weir_status_name(status).decode()
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: Any, *_: Any) -> None:
         mine = self._handles and os.getpid() == self._process
         if mine and self.release() == "PLACE_LOST" and kind is None:
             raise PlaceLost(native.WEIR_PLACE_LOST)
 
 
-class NoPlace(Exception):
-    """All were taken, for as long as hold() might wait. `decision` says what is known."""
-
-    def __init__(self, decision: Decision):
-        super().__init__(f"no place is free: {decision.limit} are held")
-        self.decision = decision
-
-
 class ReservationHandle(LimiterHandle):
     free = native.weir_reservation_destroy
+
+
+class Patience:
+    """How a wait goes on: a take with all the time that is left; a pause; and another one, where it can still be
+    admitted in time."""
+
+    def __init__(self, wait_us: int):
+        self._wait_us, self._began = wait_us, time.monotonic()
+        self._end = self._began + wait_us / 1e6
+
+    def begin(self) -> int:
+        """The longest delay that the next take may answer with, in microseconds."""
+        self._began = time.monotonic()
+        return min(self._wait_us, max(int((self._end - self._began) * 1e6), 0))
+
+    def after(self, decision: Decision) -> Tuple[float, bool]:
+        """How long to sleep now, and whether to try again."""
+        now = time.monotonic()
+        left = max(self._end - now, 0.0)
+        if not decision.allowed and decision.retry_after is not None and decision.retry_after <= left:
+            return max(decision.retry_after, 0.0005), True
+        rest = max(self._began + decision.delay - now, 0.0)
+        return rest if decision.allowed else min(rest, left), False
 
 
 _changes: Dict[int, object] = {}  # refunds and settlements under way, by the decision
@@ -333,13 +380,25 @@ class Limiter:
         self._options = options
         self._wait_us = options.longest_wait_us or 60_000_000
         self._closed = False
-        self._handle = None
+        self._handle: Any = None
+        self._process = os.getpid()
         self._use()
         self.rule_count: int = native.weir_limiter_rules(self._handle)
         store._limiters.add(self)
 
+    def __repr__(self) -> str:
+        return f"Limiter({self._rule.decode()!r}, {self.store!r})"
+
+    __reduce__ = refuse_to_pickle
+
     def _use(self) -> LimiterHandle:
         """The handle; a new one in a child of the process that made it."""
+        if self._handle is None or os.getpid() != self._process:
+            self._open()
+        return self._handle
+
+    def _open(self) -> None:
+        self.store._use()  # which forgets the parent's
         with self.store._lock:
             if self._closed:
                 raise ClosedError("limiter")
@@ -349,8 +408,18 @@ class Limiter:
                 check(native.weir_limiter_create(store, self._rule, _byref(self._options), _byref(handle),
                                                  messages.at))
                 handle.options = self._options  # its clock
-                self._handle = handle
-            return self._handle
+                self._handle, self._process = handle, os.getpid()
+
+    def _decided(self, raw: Any, message: Any) -> Decision:
+        """With why the store did not decide, where it did not; a batch tells that of one of its requests."""
+        if raw.source in ASKED_STORE:
+            if self.store._is_away and raw.source == native.WEIR_SOURCE_STORE:
+                self.store._note_back()
+            return Decision(raw)
+        why = re.sub(r"^requests\[\d+\]: ", "", message.text.decode())
+        if raw.source == native.WEIR_SOURCE_FALLBACK:
+            self.store._note_away(why)
+        return Decision(raw, why)
 
     def take(self, key: Key, cost: Cost = 1, *, longest_wait: float = 0.0) -> Decision:
         """Decides, and charges what is admitted. cost: one for all rules, or a sequence of one for
@@ -369,7 +438,12 @@ class Limiter:
         thread = messages
         status = _take(handle, key, len(key), cost, _byref(raw), thread.at)
         if status:
+            if os.getpid() != self._process:  # a child of a server that forks in C: nothing was asked
+                self._use()
+                return self.take(key, cost)
             raise Error(status, thread.message.text.decode())
+        if raw.source > LOCAL or self.store._is_away:
+            return self._decided(raw, thread.message)
         return Decision(raw)
 
     def take_up_to(self, key: Key, cost: int, *, longest_wait: float = 0.0) -> Decision:
@@ -388,11 +462,17 @@ class Limiter:
 
     def wait(self, key: Key, cost: int = 1, longest_wait: Optional[float] = None) -> Decision:
         """Takes, sleeping as long as it must and may: the caller may act at once. Denied as soon as
-        longest_wait, the limiter's option unless it is given, cannot be enough."""
-        key, cost, raw = key_bytes(key), one_cost(cost), _decision()
-        wait_us = self._wait_us if longest_wait is None else microseconds("longest_wait", longest_wait, 0)
-        check(native.weir_limiter_wait(self._use(), key, len(key), cost, wait_us, _byref(raw), messages.at))
-        return Decision(raw)
+        longest_wait, the limiter's option unless it is given, cannot be enough. Ctrl-C ends it."""
+        patience = Patience(self._wait_us if longest_wait is None else microseconds("longest_wait", longest_wait, 0))
+        key, cost = key_bytes(key), one_cost(cost)
+        while True:
+            decided, = decide_batch([self], [Wanted(key, cost, None, patience.begin(), 0)])
+            if isinstance(decided, Error):
+                raise decided
+            pause, again = patience.after(decided)
+            time.sleep(pause)
+            if not again:
+                return decided
 
     def decide(self, requests: Iterable[Union[Request, Key, Tuple]]) -> List[Union[Decision, Error]]:
         """Decides many together: keys, (key, cost) or Request. Each has its decision, or its own Error."""
@@ -416,14 +496,24 @@ class Limiter:
         it is released."""
         handle = self._use()
         wait_us = self._wait_us if wait is None else microseconds("wait", wait, 0)
+        if wait_us > self._wait_us:
+            raise Error(native.WEIR_BAD_ARGUMENT, f"wait is {wait_us / 1e6:g} s: accepted are 0 s to {self._wait_us / 1e6:g}"
+                        " s, the limiter's longest_wait")
+        end = time.monotonic() + wait_us / 1e6
         wanted = wanted_of(Request(key, cost))
         requests, kept = fill([self], [wanted])
         made = ReservationHandle(handle)
-        check(native.weir_limiter_reserve_wait(handle, requests, wait_us, _byref(made), messages.at))
+        while True:
+            # Only between two calls Python looks at Ctrl-C, which the main thread alone is told of.
+            slice_us = min(wait_us, SLICE_US) if threading.current_thread() is threading.main_thread() else wait_us
+            check(native.weir_limiter_reserve_wait(handle, requests, slice_us, _byref(made), messages.at))
+            wait_us = max(int((end - time.monotonic()) * 1e6), 0)
+            if made or wait_us == 0 or requests[0].decision.retry_after_us == native.WEIR_NEVER:
+                break
         del kept, wanted
         requests[0].key = requests[0].costs = None
         if not made:
-            raise NoPlace(Decision(requests[0].decision))
+            raise NoPlace(self._decided(_decision.from_buffer_copy(requests[0].decision), messages.message))
         return Place(requests[0], made, self.rule_count)
 
     def refund(self, key: Key, decision: Decision, cost: Optional[int] = None) -> None:
@@ -499,5 +589,5 @@ class Limiter:
     def __enter__(self) -> "Limiter":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self.close()

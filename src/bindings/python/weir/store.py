@@ -2,16 +2,24 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
+import re
 import threading
 import weakref
-from typing import List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional
 
 from . import native
 from .values import ClosedError, Error, check, messages, microseconds, text_bytes
 
 FIRST_PATIENCE = 0.25  # seconds that the first request of a middleware may wait for a connection
 BREAKERS = ("closed", "open", "half-open")
+log = logging.getLogger("weir")
+
+
+def refuse_to_pickle(self: Any) -> NoReturn:
+    raise TypeError(f"a {type(self).__name__} is of its process, and is not pickled: open one in each process, by the "
+                    "URL of the store and the text of the rule. A child after fork() may use its parent's as it is")
 
 
 class Owned(ctypes.c_void_p):
@@ -66,7 +74,10 @@ class ServerState(NamedTuple):
 
 class Store:
     """Where counts live, by URL: memory:, memcached://HOST, redis://HOST. Closing it closes the
-    limiters on it. In a child after fork() it opens itself anew when it is used."""
+    limiters on it. In a child after fork(), by Python or by the server around it, it opens itself anew
+    when it is used.
+
+    When it stops deciding, and when it is back, the logger "weir" has one warning each."""
 
     def __init__(self, url: str):
         self._url = text_bytes("a store's URL", url)
@@ -74,10 +85,21 @@ class Store:
         self._handle = None
         self._lock = threading.RLock()
         self._connecting, self._ahead = threading.Lock(), False
-        self._limiters = weakref.WeakSet()
-        self._line = None  # of weir.aio
+        self._limiters: "weakref.WeakSet[Any]" = weakref.WeakSet()
+        self._line: Any = None  # of weir.aio
+        self._is_away = False
         self._use()
         _opened.add(self)
+
+    def __repr__(self) -> str:
+        return f"Store({self.shown!r})"
+
+    __reduce__ = refuse_to_pickle
+
+    @property
+    def shown(self) -> str:
+        """Its URL, without what may be a password."""
+        return re.sub(r"//[^/?]*@", "//***@", self._url.decode())
 
     @property
     def immediate(self) -> bool:
@@ -85,6 +107,8 @@ class Store:
         return self._url.startswith(b"memory:")
 
     def _use(self) -> StoreHandle:
+        if os.getpid() != _forks.process:
+            notice_fork()
         with self._lock:
             if self._closed:
                 raise ClosedError("store")
@@ -96,10 +120,22 @@ class Store:
 
     def _forked(self) -> None:
         """This is a child: what its parent opened is of no use, and who held the lock is not here."""
-        self._handle, self._lock, self._line = None, threading.RLock(), None
+        self._handle, self._lock, self._line, self._is_away = None, threading.RLock(), None, False
         self._connecting, self._ahead = threading.Lock(), False
         for limiter in list(self._limiters):
             limiter._handle = None
+
+    def _note_away(self, why: str) -> None:
+        with self._lock:
+            was_away, self._is_away = self._is_away, True
+        if not was_away:
+            log.warning("%s does not decide: %s", self.shown, why)
+
+    def _note_back(self) -> None:
+        with self._lock:
+            was_away, self._is_away = self._is_away, False
+        if was_away:
+            log.warning("%s decides again", self.shown)
 
     def connect(self, timeout: Optional[float] = None) -> None:
         """Connects ahead, so that the first decision need not: within connect-timeout= of the URL, or
@@ -127,8 +163,8 @@ class Store:
             if not self._ahead:
                 try:
                     self.connect(FIRST_PATIENCE)
-                except Error:
-                    pass
+                except Error as error:
+                    self._note_away(str(error))
                 self._ahead = True
 
     def servers(self) -> List[ServerState]:
@@ -152,16 +188,33 @@ class Store:
     def __enter__(self) -> "Store":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self.close()
 
 
-_opened = weakref.WeakSet()
+_opened: "weakref.WeakSet[Store]" = weakref.WeakSet()
 
 
-def _forget_parent():
-    for store in list(_opened):
-        store._forked()
+class Forks:
+    """In which process what is opened is of use."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.locks: Dict[int, Any] = {}  # by process: one that a parent held stays held in its child
 
 
-os.register_at_fork(after_in_child=_forget_parent)
+_forks = Forks()
+
+
+def notice_fork() -> None:
+    """A server that forks in C, as uWSGI, tells Python nothing: who uses a store looks at the number of its
+    process."""
+    with _forks.locks.setdefault(os.getpid(), threading.Lock()):
+        if _forks.process == os.getpid():
+            return
+        for store in list(_opened):
+            store._forked()
+        _forks.process = os.getpid()
+
+
+os.register_at_fork(after_in_child=notice_fork)

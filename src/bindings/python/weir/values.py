@@ -5,13 +5,14 @@ import ctypes
 import math
 import operator
 import threading
-from typing import NamedTuple, Optional, Sequence, Union
+from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import native
 
 Key = Union[str, bytes, bytearray, memoryview, int]
 Cost = Union[int, Sequence[int]]
 
+ASKED_STORE = frozenset((native.WEIR_SOURCE_STORE, native.WEIR_SOURCE_LOCAL, native.WEIR_SOURCE_SETTLED))
 SOURCES = ("store", "local", "fallback", "late", "settled")
 CLASSES = ("none", "caller", "transient", "store", "bug")
 COST_MOST = 2147483648
@@ -46,6 +47,14 @@ class PlaceLost(Error):
     entered while the work went on."""
 
 
+class NoPlace(Error):
+    """All were taken, for as long as hold() might wait. `decision` says what is known."""
+
+    def __init__(self, decision: "Decision"):
+        super().__init__(native.WEIR_OK, f"no place is free: {decision.limit} are held")
+        self.status, self.kind, self.decision = "NO_PLACE", "transient", decision
+
+
 class ClosedError(Error):
     """It was used after close()."""
 
@@ -78,10 +87,11 @@ def seconds(microseconds: int) -> Optional[float]:
 class Decision:
     """What was decided. It is true where the request is allowed. Times are seconds from then on."""
 
-    __slots__ = ("_raw", "__weakref__")
+    __slots__ = ("_raw", "message", "__weakref__")
 
-    def __init__(self, raw):
+    def __init__(self, raw, message: str = ""):
         self._raw = raw
+        self.message = message  # why the store did not decide; "" where it did
 
     allowed: bool = property(lambda self: self._raw.allowed)
     source: str = property(lambda self: SOURCES[self._raw.source],
@@ -100,13 +110,20 @@ class Decision:
     store_status: str = property(lambda self: native.weir_status_name(self._raw.store_status).decode(),
                                  doc="why the store did not decide; OK")
 
-    def __bool__(self):
-        return self._raw.allowed
+    def __bool__(self) -> bool:
+        return bool(self._raw.allowed)
 
-    def __repr__(self):
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return (_decision_again, (bytes(self._raw), self.message))
+
+    def __repr__(self) -> str:
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in
                           ("allowed", "source", "limit", "remaining", "retry_after", "reset_after", "delay", "cost"))
         return f"Decision({shown})"
+
+
+def _decision_again(raw: bytes, message: str) -> Decision:
+    return Decision(native.weir_decision.from_buffer_copy(raw), message)
 
 
 class Request(NamedTuple):

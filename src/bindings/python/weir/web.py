@@ -1,36 +1,89 @@
 """What the middleware shares: who is limited, by which rule, and how the answer says so.
 
-    rule     "100/1m" is "sliding-window:100/1m"; any rule of weir
+    rule     "100/1m" and "100 per minute" are "sliding-window:100/1m"; any rule of weir; or a function of
+             the request that says one, as of plans: None is no limit. A few plans, not a rule a customer
     key      a function of the request: whose limit it is. Without one, and for requests of which it
              says None or "", the client's address
     cost     a number, or a function of the request
+    methods  which are limited, ("POST", "PUT"); without it all
     exempt   a function of the request: true for one that is not limited
+    enabled  False, or a function without arguments that says so: nothing is limited, as in tests
     trusted  the proxies whose X-Forwarded-For is believed: "10.0.0.0/8". Who comes by a Unix socket
              counts as 127.0.0.1
     name     what keeps apart the counts of limits that are otherwise alike, and is told to clients
     style    "draft-10" (RateLimit) or "x-ratelimit"
+    skip_failed, skip_successful
+             True: requests that end with a status of 400 or more, or below it, are given back: to count
+             failed logins alone, skip_successful=True
+    message  the text of a refusal, or a function of the Refusal
+    on_denied
+             a function of the request and the Refusal that answers in its place
 
-All else is an option of weir.Limiter.
+All else is an option of weir.Limiter. A refusal is 429; 400 where the cost can never fit; and where
+fallback="none" finds no store 503. It is problem+json for who accepts JSON, else text.
 """
 from __future__ import annotations
 
 import asyncio
+import collections
+import functools
 import hashlib
+import json
 import re
+import sys
+import threading
 import time
-from typing import Any, Callable, Dict, Optional, Union
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, NamedTuple, Optional, Tuple, TypeVar, Union
 
 from .http import Networks, client_key
 from .limiter import Limiter
-from .store import Store
+from .store import Store, log
 from .values import Decision, Error, Key
 
-NAME_MOST = 32
+if TYPE_CHECKING:
+    from .limiter import LimiterOptions
 
+    class Options(LimiterOptions, total=False):
+        """What every limit takes, for the type checker."""
+
+        key: Optional[Callable[..., Optional[Key]]]
+        cost: Union[int, Callable[..., int]]
+        methods: Optional[Iterable[str]]
+        exempt: Optional[Callable[..., bool]]
+        enabled: Union[bool, Callable[[], bool]]
+        trusted: Union[Networks, str, None]
+        name: Optional[str]
+        style: str
+        skip_failed: bool
+        skip_successful: bool
+        message: Union[str, Callable[["Refusal"], str], None]
+        on_denied: Optional[Callable[..., Any]]
+
+NAME_MOST = 32
+RULES_MOST = 256  # of a function: more are no plans
+QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+UNITS = {"s": "s", "sec": "s", "second": "s", "m": "m", "min": "m", "minute": "m", "h": "h", "hour": "h", "d": "d",
+         "day": "d", "month": "d", "year": "d"}
+DAYS = {"month": 30, "year": 365}
+Rule = Union[str, Callable[..., Optional[str]]]
+Result = TypeVar("Result")
+
+
+# --- rules and names ---------------------------------------------------------------------------
 
 def opened(store: Union[Store, str]) -> Store:
     """A store, or the URL of one."""
     return Store(store) if isinstance(store, str) else store
+
+
+def spoken(rule: str) -> str:
+    """"5 per minute", "5/minute" and "100 per 15 minutes" as weir writes them; any other as it is."""
+    found = re.fullmatch(r"\s*(\d+)\s*(?:per|/)\s*(\d*)\s*([a-z]+?)s?\s*", rule, re.I)
+    unit = found and (found.group(3).lower() or "s")
+    if not found or unit not in UNITS:
+        return rule.strip()
+    return f"{found.group(1)}/{int(found.group(2) or 1) * DAYS.get(unit, 1)}{UNITS[unit]}"
 
 
 def complete(rule: str, name: Optional[str]) -> str:
@@ -39,17 +92,115 @@ def complete(rule: str, name: Optional[str]) -> str:
         raise TypeError(f"a rule is str, not {type(rule).__name__}")
     rules = []
     for each in rule.split(";"):
+        each = spoken(each)
         each = each if ":" in each else "sliding-window:" + each
         rules.append(each if name is None or ",name=" in each else f"{each},name={name}")
     return ";".join(rules)
 
 
-def name_of(function: Callable) -> str:
-    """A limit's name by the function it is for."""
-    name = re.sub(r"[^A-Za-z0-9_.-]", "-", f"{function.__module__}.{function.__qualname__}")
+def plain(function: Any) -> Any:
+    """What was wrapped: by functools.partial, or as the method of an object."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def short(name: str) -> str:
+    """As a rule takes it, and no longer than that."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", name)
     if len(name) <= NAME_MOST:
         return name
     return name[:NAME_MOST - 9] + "-" + hashlib.blake2s(name.encode(), digest_size=4).hexdigest()
+
+
+def name_of(function: Any) -> str:
+    """A limit's name by what it is for: a function, a method of a class that may have inherited it, a class that
+    answers requests, an object that can be called."""
+    inner = plain(function)
+    made_by = getattr(function, "view_class", None) or getattr(function, "cls", None)
+    owner = made_by or getattr(inner, "__self__", None)
+    if owner is not None:
+        kind = owner if isinstance(owner, type) else type(owner)
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        return short(name if made_by else f"{name}.{inner.__name__}")
+    if not hasattr(inner, "__qualname__"):
+        return short(f"{type(inner).__module__}.{type(inner).__qualname__}")
+    qualified = inner.__qualname__
+    if qualified.rpartition(".")[2] != inner.__name__:
+        qualified = inner.__name__  # it was called anew, as a class's as_view() does
+    return short(f"{inner.__module__}.{qualified}")
+
+
+class Taken:
+    """Which limits count where, to tell of two that share their counts and were not told to."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.gates: "weakref.WeakValueDictionary[Tuple[Any, ...], Gate]" = weakref.WeakValueDictionary()
+
+    def add(self, gate: "Gate", limiter: Limiter, purpose: Any) -> None:
+        for rule in limiter.rules:
+            place = (limiter.store.shown, rule.name, rule.algorithm, rule.period)
+            with self.lock:
+                other = self.gates.setdefault(place, gate)
+            if other is not gate and other.purpose != purpose:
+                log.warning("two limits of %s count as one, as both are %s: give each a name= of its own",
+                            limiter.store.shown, f"called {rule.name!r}" if rule.name else "without a name")
+                return
+
+
+taken = Taken()
+
+
+# --- one limit ---------------------------------------------------------------------------------
+
+class Seen(NamedTuple):
+    """What is read of a request, whatever its framework."""
+
+    request: Any
+    method: str
+    peer: Optional[str]
+    forwarded_for: Optional[str]
+    accept: str
+
+
+class Refusal:
+    """Why a request goes no further. status: 429; 400: its cost is above the limit; 503: there is no decision.
+    decision: None with 503. fields: those of the answer. body and content_type: what a client reads."""
+
+    def __init__(self, gate: "Gate", seen: Seen, decision: Optional[Decision], fields: Dict[str, str]):
+        never = decision is not None and decision.retry_after is None
+        self.status = 503 if decision is None else 400 if never else 429
+        self.decision, self.fields = decision, fields
+        self.retry_after = fields.get("Retry-After")
+        self.text = {
+            400: f"This request costs {decision.cost if decision else 0} and never fits under its limit.\n",
+            503: "No limit can be told now: try again later.\n",
+            429: f"Too many requests: again in {self.retry_after} s.\n" if self.retry_after else "Too many requests.\n",
+        }[self.status]
+        if gate.message is not None:
+            self.text = gate.message(self) if callable(gate.message) else gate.message
+        self.body, self.content_type = self.text.encode(), "text/plain; charset=utf-8"
+        if "json" in seen.accept.lower():
+            self.content_type = "application/problem+json"
+            self.body = json.dumps(self.problem(gate)).encode() + b"\n"
+
+    def problem(self, gate: "Gate") -> Dict[str, Any]:
+        title = {400: "Bad Request", 503: "Service Unavailable", 429: "Too Many Requests"}[self.status]
+        problem: Dict[str, Any] = {"type": "about:blank", "title": title, "status": self.status,
+                                   "detail": self.text.strip()}
+        if self.status == 429:
+            problem.update({"type": QUOTA_EXCEEDED, "violated-policies": [gate.name]})
+        return problem
+
+
+class Passed:
+    """A request that was asked about. refusal: None where it may go on."""
+
+    def __init__(self, limiter: Limiter, key: Key, decision: Optional[Decision], fields: Dict[str, str],
+                 refusal: Optional[Refusal]):
+        self.limiter, self.key, self.decision, self.fields, self.refusal = limiter, key, decision, fields, refusal
+        self.is_finished = refusal is not None
 
 
 def address_key(peer: Optional[str], forwarded_for: Optional[str], trusted: Optional[Networks]) -> str:
@@ -60,62 +211,137 @@ def address_key(peer: Optional[str], forwarded_for: Optional[str], trusted: Opti
         return peer  # no address: the server's own word for who it is
 
 
+def beside_hub(function: Callable[..., Result], *arguments: Any) -> Result:
+    """Where gevent or eventlet serve all requests in one thread, a call that waits for a store would stop all of
+    them: their own threads make it."""
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    if gevent is not None and gevent.is_module_patched("socket"):
+        return sys.modules["gevent"].get_hub().threadpool.apply(function, arguments)  # type: ignore[no-any-return]
+    if eventlet is not None and eventlet.is_monkey_patched("socket"):
+        from eventlet import tpool
+        return tpool.execute(function, *arguments)  # type: ignore[no-any-return]
+    return function(*arguments)
+
+
 class Gate:
-    """One limit of a service."""
+    """One limit of a service. `name` is what its user called it, `derived` what it is called without that, and
+    `purpose` what it is for: two of one purpose and rule are the same limit, made again."""
 
-    def __init__(self, store: Union[Store, str], rule: str, *, key: Optional[Callable[[Any], Optional[Key]]] = None,
-                 cost: Union[int, Callable[[Any], int]] = 1, exempt: Optional[Callable[[Any], bool]] = None,
+    def __init__(self, store: Union[Store, str], rule: Rule, *, key: Optional[Callable[[Any], Optional[Key]]] = None,
+                 cost: Union[int, Callable[[Any], int]] = 1, methods: Optional[Iterable[str]] = None,
+                 exempt: Optional[Callable[[Any], bool]] = None, enabled: Union[bool, Callable[[], bool]] = True,
                  trusted: Union[Networks, str, None] = None, name: Optional[str] = None, style: str = "draft-10",
-                 **options):
-        self.store = opened(store)
-        self.limiter = Limiter(self.store, complete(rule, name), **options)
-        self.key, self.cost, self.exempt, self.style = key, cost, exempt, style
-        self.name = name or "default"
+                 skip_failed: bool = False, skip_successful: bool = False,
+                 message: Union[str, Callable[[Refusal], str], None] = None,
+                 on_denied: Optional[Callable[..., Any]] = None, derived: Optional[str] = None, purpose: Any = None,
+                 **options: Any):
+        self.store, self.rule, self.options = opened(store), rule, options
+        self.key, self.cost, self.exempt, self.enabled, self.style = key, cost, exempt, enabled, style
+        self.methods = None if methods is None else frozenset(each.upper() for each in methods)
+        self.skip_failed, self.skip_successful, self.message, self.on_denied = (skip_failed, skip_successful, message,
+                                                                                 on_denied)
+        self.rule_name = name or derived
+        self.is_named = name is not None
+        self.name = self.rule_name or "default"
+        self.purpose = (purpose, rule)
         self.trusted = Networks(trusted) if isinstance(trusted, str) else trusted
+        self._lock = threading.Lock()
+        self._limiters: "collections.OrderedDict[str, Limiter]" = collections.OrderedDict()
+        if not callable(rule):
+            self._limiter_of(rule)
 
-    def key_of(self, request, peer: Optional[str], forwarded_for: Optional[str]) -> Optional[Key]:
-        """None: it is not limited."""
-        if self.exempt is not None and self.exempt(request):
+    def _limiter_of(self, rule: str) -> Limiter:
+        with self._lock:
+            limiter = self._limiters.get(rule)
+            if limiter is not None:
+                return limiter
+        made = Limiter(self.store, complete(rule, self.rule_name), **self.options)
+        if not self.is_named:
+            taken.add(self, made, self.purpose)
+        with self._lock:
+            limiter = self._limiters.setdefault(rule, made)
+            if len(self._limiters) > RULES_MOST:
+                self._limiters.popitem(last=False)[1].close()
+        return limiter
+
+    def _wanted(self, seen: Seen) -> Optional[Tuple[Limiter, Key, int]]:
+        """Which limiter, key and cost; None: it is not limited."""
+        enabled = self.enabled() if callable(self.enabled) else self.enabled
+        if not enabled or (self.methods is not None and seen.method not in self.methods):
             return None
-        if self.key is None:
-            return address_key(peer, forwarded_for, self.trusted)
-        key = self.key(request)
+        if self.exempt is not None and self.exempt(seen.request):
+            return None
+        rule = self.rule(seen.request) if callable(self.rule) else self.rule
+        if rule is None:
+            return None
+        key = self.key(seen.request) if self.key is not None else None
         if key is None or key == "":
-            return "address " + address_key(peer, forwarded_for, self.trusted)
-        return key
+            key = address_key(seen.peer, seen.forwarded_for, self.trusted)
+            key = key if self.key is None else "address " + key
+        return self._limiter_of(rule), key, self.cost(seen.request) if callable(self.cost) else self.cost
 
-    def cost_of(self, request) -> int:
-        return self.cost(request) if callable(self.cost) else self.cost
+    def _passed(self, seen: Seen, limiter: Limiter, key: Key, answer: Union[Decision, Error]) -> Passed:
+        if isinstance(answer, Error):
+            if answer.kind not in ("store", "transient"):
+                raise answer
+            self.store._note_away(str(answer))
+            fields = {"Retry-After": "1"}
+            return Passed(limiter, key, None, fields, Refusal(self, seen, None, fields))
+        fields = limiter.http_fields(self.name, answer, self.style)
+        return Passed(limiter, key, answer, fields, None if answer.allowed else Refusal(self, seen, answer, fields))
 
-    def ask(self, request, peer: Optional[str], forwarded_for: Optional[str]) -> Optional[Decision]:
+    def ask(self, seen: Seen) -> Optional[Passed]:
         """None: it is not limited. Sleeps what the rule asks for."""
-        key = self.key_of(request, peer, forwarded_for)
-        if key is None:
+        wanted = self._wanted(seen)
+        if wanted is None:
             return None
-        self.store.connect_first()
-        decision = self.limiter.take(key, self.cost_of(request))
-        if decision.delay:
-            time.sleep(decision.delay)
-        return decision
+        limiter, key, cost = wanted
+        if not self.store.is_ahead:
+            beside_hub(self.store.connect_first)
+        try:
+            answer: Union[Decision, Error] = (limiter.take(key, cost) if self.store.immediate
+                                              else beside_hub(limiter.take, key, cost))
+        except Error as error:
+            answer = error
+        if isinstance(answer, Decision) and answer.delay:
+            time.sleep(answer.delay)
+        return self._passed(seen, limiter, key, answer)
 
-    async def ask_later(self, request, peer: Optional[str], forwarded_for: Optional[str]) -> Optional[Decision]:
+    async def ask_later(self, seen: Seen) -> Optional[Passed]:
         """The same in a loop."""
         from . import aio
-        key = self.key_of(request, peer, forwarded_for)
-        if key is None:
+        wanted = self._wanted(seen)
+        if wanted is None:
             return None
+        limiter, key, cost = wanted
         if not self.store.is_ahead:
             await asyncio.to_thread(self.store.connect_first)
-        decision = await aio.Limiter.of(self.limiter).take(key, self.cost_of(request))
-        if decision.delay:
-            await asyncio.sleep(decision.delay)
-        return decision
+        try:
+            answer: Union[Decision, Error] = await aio.Limiter.of(limiter).take(key, cost)
+        except Error as error:
+            answer = error
+        if isinstance(answer, Decision) and answer.delay:
+            await asyncio.sleep(answer.delay)
+        return self._passed(seen, limiter, key, answer)
 
-    def fields(self, decision: Decision) -> Dict[str, str]:
-        return self.limiter.http_fields(self.name, decision, self.style)
+    def _gives_back(self, passed: Passed, status: int) -> bool:
+        """Once for each request, by its first status."""
+        was_finished, passed.is_finished = passed.is_finished, True
+        return not was_finished and (self.skip_failed if status >= 400 else self.skip_successful)
+
+    def finish(self, passed: Optional[Passed], status: int) -> None:
+        """It was answered so. What is not to count goes back."""
+        if passed is not None and self._gives_back(passed, status):
+            beside_hub(give_back, passed)
+
+    async def finish_later(self, passed: Optional[Passed], status: int) -> None:
+        if passed is not None and self._gives_back(passed, status):
+            await asyncio.to_thread(give_back, passed)
 
 
-def refusal(fields: Dict[str, str]) -> str:
-    """What a client reads with its 429."""
-    after = fields.get("Retry-After")
-    return f"Too many requests: again in {after} s.\n" if after else "Too many requests.\n"
+def give_back(passed: Passed) -> None:
+    assert passed.decision is not None
+    try:
+        passed.limiter.refund(passed.key, passed.decision)
+    except Error as error:
+        log.warning("a request that was not to count stays charged: %s", error)

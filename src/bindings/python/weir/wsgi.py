@@ -1,30 +1,56 @@
 """For WSGI: any application that gunicorn or uWSGI serves.
 
-    app = weir.wsgi.Limit(app, "memcached://localhost", "100/1m", key=lambda environ: ...)
+    app = weir.wsgi.Limit(app, "memcached://localhost?namespace=shop", "100/1m", key=lambda environ: ...)
 
-Functions are given the environ. weir.web has all that can be said.
+Functions are given the environ. on_denied(environ, refusal) answers with another WSGI application.
+weir.web has all that can be said.
 """
 from __future__ import annotations
 
-from .web import Gate, refusal
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Union
+
+from .store import Store
+from .web import Gate, Rule, Seen
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .web import Options
 
 __all__ = ["Limit"]
+REASONS = {400: "Bad Request", 429: "Too Many Requests", 503: "Service Unavailable"}
+
+
+def seen_of(environ: Any) -> Seen:
+    return Seen(environ, environ.get("REQUEST_METHOD", ""), environ.get("REMOTE_ADDR"),
+                environ.get("HTTP_X_FORWARDED_FOR"), environ.get("HTTP_ACCEPT", ""))
 
 
 class Limit:
-    def __init__(self, app, store, rule: str, **options):
+    def __init__(self, app: Callable[..., Iterable[bytes]], store: Union[Store, str], rule: Rule,
+                 **options: Unpack[Options]):
         self.app = app
         self.gate = Gate(store, rule, **options)
 
-    def __call__(self, environ, start_response):
-        decision = self.gate.ask(environ, environ.get("REMOTE_ADDR"), environ.get("HTTP_X_FORWARDED_FOR"))
-        if decision is None:
+    def __call__(self, environ: Any, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        passed = self.gate.ask(seen_of(environ))
+        if passed is None:
             return self.app(environ, start_response)
-        fields = self.gate.fields(decision)
-        if decision.allowed:
-            return self.app(environ, lambda status, lines, *error:
-                            start_response(status, [*lines, *fields.items()], *error))
-        body = refusal(fields).encode()
-        start_response("429 Too Many Requests", [*fields.items(), ("Content-Type", "text/plain; charset=utf-8"),
-                                                 ("Content-Length", str(len(body)))])
-        return [body]
+
+        def start(status: str, lines: Any, *error: Any) -> Any:
+            self.gate.finish(passed, int(status.split(" ", 1)[0]))
+            return start_response(status, [*lines, *passed.fields.items()], *error)
+
+        refusal = passed.refusal
+        if refusal is None:
+            try:
+                return self.app(environ, start)
+            except Exception:
+                self.gate.finish(passed, 500)
+                raise
+        if self.gate.on_denied is not None:
+            answer: Iterable[bytes] = self.gate.on_denied(environ, refusal)(environ, start)
+            return answer
+        start(f"{refusal.status} {REASONS[refusal.status]}",
+              [("Content-Type", refusal.content_type), ("Content-Length", str(len(refusal.body)))])
+        return [refusal.body]

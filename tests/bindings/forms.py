@@ -1,0 +1,529 @@
+"""Limits in the forms in which people write applications: decorators of methods and classes, views without a
+request, blueprints, plans, handlers of errors. Each in its framework, on a real store."""
+import concurrent.futures
+import functools
+import gc
+import os
+import pathlib
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+
+import django
+import flask
+import flask.views
+from django.conf import settings
+
+SERVER = os.environ["WEIR_TEST_MEMCACHED_META"]
+URL = SERVER + f"&timeout=10s&namespace=forms-{os.getpid()}"
+settings.configure(ALLOWED_HOSTS=["*"], ROOT_URLCONF=__name__, SECRET_KEY="of a test",
+                   WEIR={"store": URL + "-django", "rule": "100000/1h"})
+django.setup()
+
+import weir  # noqa: E402
+import weir.django  # noqa: E402
+import weir.flask  # noqa: E402
+import weir.starlette  # noqa: E402
+import weir.wsgi  # noqa: E402
+from django.core.handlers.base import BaseHandler  # noqa: E402
+from django.http import HttpResponse  # noqa: E402
+from django.test import RequestFactory  # noqa: E402
+from django.utils.decorators import method_decorator  # noqa: E402
+from django.views import View  # noqa: E402
+from fastapi import FastAPI, Response  # noqa: E402
+from pydantic import BaseModel  # noqa: E402
+from services import Service  # noqa: E402
+from starlette.applications import Starlette  # noqa: E402
+from starlette.endpoints import HTTPEndpoint  # noqa: E402
+from starlette.responses import PlainTextResponse  # noqa: E402
+from starlette.routing import Route  # noqa: E402
+from starlette.testclient import TestClient  # noqa: E402
+
+REQUESTS = 1000
+urlpatterns = []
+numbers = iter(range(1 << 30))
+
+
+def store(**options):
+    """Another for each test, so that limits of one name do not meet."""
+    return weir.Store(f"{URL}-{next(numbers)}" + "".join(f"&{name}={value}" for name, value in options.items()))
+
+
+def live(kind):
+    gc.collect()
+    return sum(isinstance(each, kind) for each in gc.get_objects())
+
+
+def cost_of_many(ask):
+    """What 1,000 requests leave behind: descriptors, MiB, stores, limiters."""
+    def now():
+        return (len(os.listdir("/proc/self/fd")), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                live(weir.Store), live(weir.Limiter))
+    for _ in range(20):
+        ask()
+    before = now()
+    for _ in range(REQUESTS):
+        ask()
+    return [round(after - first, 1) for after, first in zip(now(), before)]
+
+
+class Forms(unittest.TestCase):
+    def constant(self, ask):
+        fds, mib, stores, limiters = cost_of_many(ask)
+        self.assertEqual((stores, limiters), (0, 0))
+        self.assertLessEqual(fds, 2)
+        self.assertLess(mib, 8)
+
+
+# --- Django ------------------------------------------------------------------------------------
+
+@method_decorator(weir.django.limit("5/1h"), name="dispatch")
+class First(View):
+    def get(self, request):
+        return HttpResponse("first")
+
+
+@method_decorator(weir.django.limit("5/1h"), name="dispatch")
+class Second(View):
+    def get(self, request):
+        return HttpResponse("second")
+
+
+class Named(View):
+    @method_decorator(weir.django.limit("5/1h", name="named"))
+    def get(self, request):
+        return HttpResponse("named")
+
+    @method_decorator(weir.django.limit("2/1h"))
+    def post(self, request):
+        return HttpResponse("posted")
+
+
+class Whole(View):
+    def get(self, request):
+        return HttpResponse("whole")
+
+
+class Often(View):
+    @method_decorator(weir.django.limit("100000/1h"))
+    def get(self, request):
+        return HttpResponse("often")
+
+
+class Callable:
+    def __call__(self, request):
+        return HttpResponse("called")
+
+
+class Django(Forms):
+    factory = RequestFactory()
+
+    def statuses(self, view, count, method="get", **extra):
+        return [view(getattr(self.factory, method)("/", **extra)).status_code for _ in range(count)]
+
+    def test_classes_and_methods_have_counts_of_their_own(self):
+        for view in (First.as_view(), Second.as_view(), Named.as_view()):
+            self.assertEqual(self.statuses(view, 6), [200] * 5 + [429])
+        self.assertEqual(self.statuses(Named.as_view(), 3, "post"), [200, 200, 429])
+
+    def test_what_is_no_function(self):
+        def view(request, what):
+            return HttpResponse(what)
+        for number, limited in enumerate((Callable(), functools.partial(view, what="x"), Whole.as_view())):
+            for name in (None, f"name-{number}"):
+                made = weir.django.limit("2/1h", **({"name": name} if name else {}))(limited)
+                self.assertEqual(self.statuses(made, 3), [200, 200, 429], (limited, name))
+
+    def test_many_requests_leave_nothing(self):
+        view = Often.as_view()
+        self.constant(lambda: self.statuses(view, 1))
+
+    def test_forty_views_share_a_store(self):
+        before = live(weir.Store)
+        for number in range(40):
+            view = weir.django.limit("2/1h", name=f"view-{number}")(lambda request: HttpResponse("x"))
+            self.assertEqual(self.statuses(view, 1), [200])
+        self.assertLessEqual(live(weir.Store) - before, 1)
+
+    def test_a_refusal_is_shaped(self):
+        def shaped(request, refusal):
+            return HttpResponse(f"slow down {refusal.retry_after}", status=refusal.status)
+        view = weir.django.limit("1/1h", on_denied=shaped)(lambda request: HttpResponse("x"))
+        self.statuses(view, 1)
+        answer = view(self.factory.get("/"))
+        self.assertEqual((answer.status_code, answer.content[:9]), (429, b"slow down"))
+        self.assertIn("RateLimit", answer)
+        raising = weir.django.limit("1/1h", name="raising", on_denied="weir.django.raise_ratelimited")(
+            lambda request: HttpResponse("x"))
+        self.statuses(raising, 1)
+        with self.assertRaises(weir.django.Ratelimited) as raised:
+            self.statuses(raising, 1)
+        self.assertFalse(raised.exception.refusal.decision.allowed)
+
+    def test_the_middleware(self):
+        handler = BaseHandler()
+        middleware = weir.django.Middleware(lambda request: HttpResponse("x"))
+        answer = middleware(self.factory.get("/"))
+        self.assertIn("RateLimit-Policy", answer)
+        self.assertIsNotNone(handler)
+        self.constant(lambda: middleware(self.factory.get("/")))
+
+    def test_failures_alone(self):
+        """A login: wrong passwords count."""
+        def login(request):
+            return HttpResponse(status=200 if request.GET.get("right") else 401)
+        view = weir.django.limit("3/1h", skip_successful=True)(login)
+        self.assertEqual(self.statuses(view, 20, data={"right": 1}), [200] * 20)
+        self.assertEqual(self.statuses(view, 4), [401] * 3 + [429])
+
+
+# --- FastAPI and Starlette ---------------------------------------------------------------------
+
+class Found(BaseModel):
+    name: str
+
+
+class Fast(Forms):
+    def client(self, rule="5/1h", **options):
+        app, limit = FastAPI(), weir.starlette.Limits(store(), **options)
+
+        @app.get("/def")
+        @limit(rule)
+        def plain():
+            return {"found": 1}
+
+        @app.get("/async/{number}")
+        @limit(rule)
+        async def later(number: int, response: Response, query: str = "none"):
+            response.headers["x-own"] = "kept"
+            return {"number": number, "query": query}
+
+        @app.get("/model", response_model=Found)
+        @limit(rule)
+        def model():
+            return Found(name="x")
+
+        @app.get("/response")
+        @limit(rule)
+        async def response():
+            return PlainTextResponse("text")
+        return TestClient(app)
+
+    def test_views_without_a_request(self):
+        client = self.client()
+        for path, body in (("/def", {"found": 1}), ("/async/7?query=q", {"number": 7, "query": "q"}),
+                           ("/model", {"name": "x"})):
+            for number in range(5):
+                answer = client.get(path)
+                self.assertEqual((answer.status_code, answer.json()), (200, body))
+                self.assertIn(f"r={4 - number};", answer.headers["ratelimit"] + ";")
+            denied = client.get(path, headers={"accept": "application/json"})
+            self.assertEqual((denied.status_code, denied.headers["content-type"]), (429, "application/problem+json"))
+            self.assertEqual(denied.json()["violated-policies"], [denied.headers["ratelimit"].split('"')[1]])
+            self.assertGreater(int(denied.headers["retry-after"]), 0)
+        self.assertEqual(client.get("/async/7").headers.get("x-own"), None)
+        self.assertEqual(client.get("/response").headers["ratelimit"].count("r=4"), 1)
+        self.assertEqual(self.client().get("/async/1").headers["x-own"], "kept")
+        self.assertEqual(client.get("/async/none").status_code, 422)
+
+    def test_the_api_is_described_as_without_a_limit(self):
+        described = self.client().get("/openapi.json").json()["paths"]["/async/{number}"]["get"]["parameters"]
+        self.assertEqual([each["name"] for each in described], ["number", "query"])
+
+    def test_forty_at_once(self):
+        client = self.client("100000/1h")
+        with concurrent.futures.ThreadPoolExecutor(40) as crowd:
+            answers = list(crowd.map(lambda _: client.get("/def").status_code, range(80)))
+        self.assertEqual(answers, [200] * 80)
+
+    def test_many_requests_leave_nothing(self):
+        client = self.client("100000/1h")
+        self.constant(lambda: client.get("/def"))
+
+    def test_an_exception_handler_shapes_it(self):
+        app = FastAPI()
+
+        def deny(request, refusal):
+            raise weir.starlette.RateLimited(refusal)
+        limit = weir.starlette.Limits(store(), on_denied=deny)
+
+        @app.exception_handler(429)
+        async def shape(request, error):
+            return PlainTextResponse(f"shaped {error.refusal.status}", 429)
+
+        @app.get("/")
+        @limit("1/1h")
+        async def index():
+            return {}
+        client = TestClient(app)
+        self.assertEqual([client.get("/").status_code, client.get("/").text], [200, "shaped 429"])
+
+    def test_starlette(self):
+        limit = weir.starlette.Limits(store())
+
+        class Endpoint(HTTPEndpoint):
+            @limit("2/1h")
+            async def get(self, request):
+                return PlainTextResponse("got")
+
+        @limit("2/1h")
+        def plain(request):
+            return PlainTextResponse("plain")
+        client = TestClient(Starlette(routes=[Route("/class", Endpoint), Route("/plain", plain)]))
+        for path in ("/class", "/plain"):
+            self.assertEqual([client.get(path).status_code for _ in range(3)], [200, 200, 429])
+
+    def test_it_is_told_what_was_called_wrongly(self):
+        limit = weir.starlette.Limits(store())
+        with self.assertRaisesRegex(TypeError, "without a request"):
+            limit("1/1h")(lambda: None)()
+
+
+# --- Flask -------------------------------------------------------------------------------------
+
+class Flask(Forms):
+    def statuses(self, client, path, count, **how):
+        return [client.get(path, **how).status_code for _ in range(count)]
+
+    def test_blueprints_and_views_have_counts_of_their_own(self):
+        app, limit = flask.Flask("shop"), weir.flask.Limits(store())
+        for name in ("one", "two"):
+            blueprint = flask.Blueprint(name, name, url_prefix="/" + name)
+            limit.all(blueprint, "3/1h")
+            blueprint.get("/")(lambda: "x")
+            app.register_blueprint(blueprint)
+
+        class Search(flask.views.MethodView):
+            decorators = [limit("2/1h")]
+
+            def get(self):
+                return "x"
+
+        class Other(flask.views.MethodView):
+            decorators = [limit("2/1h")]
+
+            def get(self):
+                return "x"
+        app.add_url_rule("/search", view_func=Search.as_view("search"))
+        app.add_url_rule("/other", view_func=Other.as_view("other"))
+        client = app.test_client()
+        for path, most in (("/one/", 3), ("/two/", 3), ("/search", 2), ("/other", 2)):
+            self.assertEqual(self.statuses(client, path, most + 1), [200] * most + [429], path)
+
+    def test_error_handlers_shape_it(self):
+        app, limit = flask.Flask("shop"), weir.flask.Limits(store())
+        limit.all(app, "2/1h")
+        app.get("/")(lambda: "x")
+        app.errorhandler(429)(lambda error: (f"shaped {error.refusal.decision.limit}", 429))
+        client = app.test_client()
+        self.statuses(client, "/", 2)
+        answer = client.get("/")
+        self.assertEqual((answer.status_code, answer.text), (429, "shaped 2"))
+        self.assertIn("Retry-After", answer.headers)
+
+    def test_plans_methods_and_tests(self):
+        app = flask.Flask("shop")
+        plans = {"free": "2 per hour", "paid": "4/hour", "staff": None}
+        on = {"enabled": True}
+        limit = weir.flask.Limits(store(), key=lambda: flask.request.headers.get("X-User"))
+
+        @app.route("/", methods=["GET", "POST"])
+        @limit(lambda: plans[flask.request.headers["X-Plan"]], methods=["GET"], enabled=lambda: on["enabled"])
+        def index():
+            return "x"
+        client = app.test_client()
+
+        def ask(count, plan):
+            return self.statuses(client, "/", count, headers={"X-User": plan, "X-Plan": plan})
+        self.assertEqual(ask(3, "free"), [200, 200, 429])
+        self.assertEqual(ask(5, "paid"), [200] * 4 + [429])
+        self.assertEqual(ask(9, "staff"), [200] * 9)
+        self.assertEqual(client.post("/", headers={"X-User": "free", "X-Plan": "free"}).status_code, 200)
+        on["enabled"] = False
+        self.assertEqual(ask(9, "free"), [200] * 9)
+
+    def test_what_cannot_be(self):
+        app = flask.Flask("shop")
+        app.get("/never", endpoint="never")(weir.flask.Limits(store())("2/1h", cost=lambda: 3)(lambda: "x"))
+        away = weir.flask.Limits("memcached://127.0.0.1:1", fallback="none", message="closed for now")
+        app.get("/away", endpoint="away")(away("2/1h")(lambda: "x"))
+        client = app.test_client()
+        never = client.get("/never")
+        self.assertEqual((never.status_code, "never" in never.text, never.headers.get("Retry-After")), (400, True, None))
+        with self.assertLogs("weir", "WARNING"):
+            gone = client.get("/away", headers={"Accept": "application/json"})
+        self.assertEqual((gone.status_code, gone.headers["Retry-After"]), (503, "1"))
+        self.assertEqual(gone.json["detail"], "closed for now")
+
+    def test_many_requests_leave_nothing(self):
+        app = flask.Flask("shop")
+        app.get("/")(weir.flask.Limits(store())("100000/1h")(lambda: "x"))
+        client = app.test_client()
+        self.constant(lambda: client.get("/"))
+
+
+# --- all of them -------------------------------------------------------------------------------
+
+class Texts(unittest.TestCase):
+    def test_rules_as_people_say_them(self):
+        for said, meant in (("5 per minute", "5/1m"), ("5/minute", "5/1m"), ("100 per 15 minutes", "100/15m"),
+                            ("10 per 2 Hours", "10/2h"), ("7/day", "7/1d"), ("1/s", "1/1s"), ("1 per month", "1/30d"),
+                            ("9/m", "9/1m")):
+            self.assertEqual(weir.web.complete(said, None), "sliding-window:" + meant)
+        self.assertEqual(weir.web.complete("5 per minute; quota:9/1d", "n"),
+                         "sliding-window:5/1m,name=n;quota:9/1d,name=n")
+        with self.assertRaises(weir.Error):
+            weir.web.Gate(store(), "5 per fortnight")
+
+
+class Names(unittest.TestCase):
+    def test_two_that_would_share_are_told_once(self):
+        place = store()
+        with self.assertLogs("weir", "WARNING") as told:
+            kept = [weir.wsgi.Limit(None, place, rule) for rule in ("100/1m", "5/1m")]
+        self.assertEqual(len(told.output), 1)
+        self.assertIn("without a name", told.output[0])
+        with self.assertNoLogs("weir", "WARNING"):  # made again, as by an application's factory; and named
+            kept += [weir.wsgi.Limit(None, place, "100/1m"), weir.wsgi.Limit(None, place, "5/1m", name="login")]
+
+    def test_two_views_of_one_name(self):
+        limit = weir.flask.Limits(store())
+
+        def make(text):
+            return (lambda: text) if text == "a" else (lambda: "b")
+        first = limit("5/1m")(make("a"))
+        with self.assertLogs("weir", "WARNING") as told:
+            second = limit("5/1m")(make("b"))
+        self.assertIn("name=", told.output[0])
+        self.assertEqual(len(told.output), 1)
+        self.assertTrue(first and second)
+        with self.assertNoLogs("weir", "WARNING"):
+            self.assertTrue(limit("5/1h")(make("a")) and limit("5/1m", name="own")(make("b")))
+
+
+class Away(unittest.TestCase):
+    def test_a_store_that_is_away_is_told_once_and_so_is_its_return(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "memcached")
+            place = weir.Store(f"memcached+unix://{path}?timeout=200ms")
+            limiter = weir.Limiter(place, "sliding-window:10/1h")
+            with self.assertLogs("weir", "WARNING") as told:
+                decisions = [limiter.take("a") for _ in range(3)]
+            self.assertEqual((len(told.output), {each.source for each in decisions}), (1, {"fallback"}))
+            self.assertIn("memcached", decisions[0].message)
+            server = subprocess.Popen(["memcached", "-u", "nobody" if os.getuid() else "root", "-s", str(path)])
+            try:
+                with self.assertLogs("weir", "WARNING") as told:
+                    end = time.monotonic() + 30
+                    while limiter.take("a").source != "store" and time.monotonic() < end:
+                        time.sleep(0.01)
+                self.assertEqual((len(told.output), "decides again" in told.output[0]), (1, True))
+                self.assertEqual(limiter.take("a").message, "")
+            finally:
+                server.kill()
+                server.wait()
+
+    def test_secrets_are_not_shown(self):
+        limiter = weir.Limiter(weir.Store("redis://user:s3cret@127.0.0.1:1"), "quota:1/1h")
+        self.assertEqual(repr(limiter), "Limiter('quota:1/1h', Store('redis://***@127.0.0.1:1'))")
+        for each in (limiter, limiter.store):
+            with self.assertRaisesRegex(TypeError, "open one in each process"):
+                pickle.dumps(each)
+        decision = pickle.loads(pickle.dumps(weir.Limiter(weir.Store("memory:"), "quota:9/1h").take("a")))
+        self.assertEqual((decision.allowed, decision.remaining), (True, 8))
+
+    def test_ctrl_c_ends_a_wait(self):
+        """In the main thread, at once."""
+        for call in ('limiter.hold("a", wait=30)', 'quota.wait("a", longest_wait=80)'):
+            program = textwrap.dedent(f"""
+                import weir
+                store = weir.Store({SERVER + "&timeout=1s&namespace=ctrl"!r} + {call[0]!r})
+                limiter, quota = weir.Limiter(store, "in-flight:1/30s"), weir.Limiter(store, "fixed-window:1/1m", longest_wait=90)
+                held, _ = limiter.hold("a", wait=9), quota.take("a")
+                print("waits", flush=True)
+                try:
+                    {call}
+                    {call}
+                except KeyboardInterrupt:
+                    held.release()
+                    print("ended", flush=True)
+            """)
+            process = subprocess.Popen([sys.executable, "-B", "-c", program], stdout=subprocess.PIPE, text=True)
+            self.assertEqual(process.stdout.readline(), "waits\n")
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            began = time.monotonic()
+            self.assertEqual(process.communicate(timeout=30)[0], "ended\n")
+            self.assertLess(time.monotonic() - began, 3)
+
+
+class Servers(unittest.TestCase):
+    """Which fork in C, or serve all requests in one thread."""
+
+    APP = textwrap.dedent("""
+        import os, weir, weir.wsgi
+        url = os.environ["WEIR_STORE"].replace("timeout=10s", "timeout=100ms")
+        store = weir.Store(os.environ.get("WEIR_SILENT", url))
+        places = weir.Limiter(store, "in-flight:2/30s,name=places")
+        leased = weir.Limiter(store, "fixed-window:1000/1h,lease=200ms,name=leased")
+        parents = places.hold("parent")
+        leased.take("k")
+        def answer(environ, start):
+            path = environ["PATH_INFO"]
+            if path == "/places":
+                held = "dead" if not parents.held() else "alive"
+                with places.hold("k", wait=1) as place:
+                    body = f"{held} {place.held()} {leased.take('k').allowed}"
+            else:
+                body = "x"
+            start("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+            return [body.encode()]
+        app = weir.wsgi.Limit(answer, store, "20/1h", exempt=lambda environ: environ["PATH_INFO"] == "/health",
+                              key=lambda environ: environ["PATH_INFO"])
+    """)
+
+    def served(self, name, *command, **environment):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        pathlib.Path(folder.name, "application.py").write_text(self.APP, encoding="ascii")
+        return Service(name, command, folder.name, {**os.environ, **environment})
+
+    def test_uwsgi_as_it_comes(self):
+        with self.served("uwsgi", "uwsgi", "--plugin", "python3", "--http-socket", "127.0.0.1:PORT", "--master",
+                         "--processes", "4", "--enable-threads", "--die-on-term", "--disable-logging", "--wsgi-file",
+                         "application.py", "--callable", "app") as service:
+            answers = [service.get("/limited")[0] for _ in range(24)]
+            self.assertEqual(answers, [200] * 20 + [429] * 4)
+            self.assertEqual({service.get("/places")[2] for _ in range(8)}, {"dead True True"})
+
+    def test_gevent_goes_on_while_a_store_is_silent(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "memcached")
+            memcached = subprocess.Popen(["memcached", "-u", "root", "-s", str(path)])
+            silent = {"WEIR_SILENT": f"memcached+unix://{path}?timeout=3s"}
+            try:
+                with self.served("gevent", sys.executable, "-B", "-m", "gunicorn", "--log-level", "warning", "-k",
+                                 "gevent", "-b", "127.0.0.1:PORT", "application:app", **silent) as service:
+                    self.assertEqual([service.get("/limited")[0] for _ in range(21)], [200] * 20 + [429])
+                    memcached.send_signal(signal.SIGSTOP)
+                    with concurrent.futures.ThreadPoolExecutor(4) as crowd:
+                        waiting = [crowd.submit(service.get, f"/silent-{number}") for number in range(4)]
+                        began = time.monotonic()
+                        for _ in range(10):
+                            self.assertEqual(service.get("/health")[0], 200)
+                        self.assertLess(time.monotonic() - began, 2)
+                        memcached.send_signal(signal.SIGCONT)
+                        self.assertEqual({each.result()[0] for each in waiting}, {200})
+            finally:
+                memcached.kill()
+                memcached.wait()
+
+
+if __name__ == "__main__":
+    unittest.main()
