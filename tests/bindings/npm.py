@@ -65,6 +65,28 @@ class Npm(unittest.TestCase):
         with self.service("fastify") as service:
             check(self, service)
 
+    def test_forms(self):
+        shutil.copy("forms.js", self.project)
+        self.assertEqual(self.run_it("node", "forms.js").splitlines()[-1], "all forms")
+
+    def test_types(self):
+        """Lines of typed.ts that say so are refused, and no others."""
+        shutil.copy("typed.ts", self.project)
+        said = subprocess.run(["node", MODULES / "typescript/bin/tsc", "--strict", "--noEmit", "--esModuleInterop", "--target", "es2022",
+                               "--module", "node16", "--preserveSymlinks", "typed.ts"],
+                              cwd=self.project, capture_output=True, text=True, check=False, timeout=120).stdout
+        lines = pathlib.Path("typed.ts").read_text(encoding="ascii").splitlines()
+        wanted = [number for number, line in enumerate(lines, 1) if "// refused" in line]
+        found = re.findall(r"^(\S+)\((\d+),\d+\): error", said, re.M)
+        self.assertEqual([(file, int(line)) for file, line in found], [("typed.ts", line) for line in wanted], said)
+
+    def test_not_built(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(PACKAGE / "index.js", folder)
+            said = subprocess.run(["node", "-e", "require('./index.js')"], cwd=folder, env=self.environment, capture_output=True,
+                                  text=True, check=False, timeout=60).stderr
+            self.assertIn("npm rebuild weir", said)
+
     def test_readme(self):
         program = re.findall(r"^```js run\n(.*?)^```$", (PACKAGE / "README.md").read_text(), re.M | re.S)[0]
         url = os.environ["WEIR_TEST_MEMCACHED_META"] + "&timeout=10s&namespace=readme"

@@ -1,6 +1,5 @@
-import { IncomingMessage, ServerResponse } from 'http';
-import { LimitOptions, StoreOrUrl } from './web';
+import type { Request, RequestHandler, Response } from 'express';
+import { LimitOptions, RuleFor, StoreOrUrl } from './web';
 
-declare function limit<Request extends IncomingMessage>(store: StoreOrUrl, rule: string, options?: LimitOptions<Request>):
-  (request: Request, response: ServerResponse, next: (error?: unknown) => void) => void;
+declare function limit(store: StoreOrUrl, rule: RuleFor<Request>, options?: LimitOptions<Request, Response>): RequestHandler;
 export = limit;

@@ -1,24 +1,35 @@
 // For Express, and whatever takes its middleware.
 //
 //     const limit = require('weir/express');
-//     app.use(limit(store, '100/1m'));
-//     app.get('/search', limit(store, '5/1m', { name: 'search', key: (request) => request.get('x-user') }), search);
+//     app.use(limit('memcached://localhost?namespace=shop', '100/1m'));
+//     app.post('/login', limit(store, '5/1m', { skipSuccessful: true }), login);
 //
-// web.js has all that can be said. Limits of routes that are otherwise alike need a name each.
+// onDenied(request, response, refusal) answers a refusal. web.js has all that can be said.
 'use strict';
 
-const { Gate, joined, refusal } = require('./web.js');
+const { Gate, joined } = require('./web.js');
+
+// As it was written, never as a client has spelled it.
+function whereOf(request) {
+  const { route, baseUrl: base, params } = request;
+  if (!route) return { base, params };
+  const methods = Object.keys(route.methods ?? {}).filter((each) => route.methods[each]).sort().join('.');
+  return { base, params, route: `${methods}.${route.path}` };
+}
 
 module.exports = function limit(store, rule, options) {
   const gate = new Gate(store, rule, options);
   return function limited(request, response, next) {
-    gate.ask(request, request).then((answer) => {
+    gate.ask(request, request, whereOf(request)).then((answer) => {
       if (answer === null) return next();
-      for (const [name, value] of answer.fields) response.setHeader(name, joined(response.getHeader(name), name, value));
-      if (answer.allowed) return next();
-      response.statusCode = 429;
-      response.setHeader('Content-Type', 'text/plain; charset=utf-8');
-      return response.end(refusal(answer.fields));
+      const { fields, refusal } = answer;
+      for (const [name, value] of Object.entries(fields)) response.setHeader(name, joined(response.getHeader(name), name, value));
+      gate.finishWith(response, answer);
+      if (refusal === null) return next();
+      if (gate.onDenied !== undefined) return gate.onDenied(request, response, refusal);
+      response.statusCode = refusal.status;
+      response.setHeader('Content-Type', refusal.contentType);
+      return response.end(refusal.body);
     }).catch(next);
   };
 };

@@ -1,7 +1,11 @@
-import { LimitOptions, StoreOrUrl } from './web';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { LimitOptions, RuleFor, StoreOrUrl } from './web';
+
+type Options = LimitOptions<FastifyRequest, FastifyReply>;
 
 declare const plugin: {
-  (fastify: any, options: LimitOptions<any> & { store: StoreOrUrl; rule: string }): Promise<void>;
-  limit(store: StoreOrUrl, rule: string, options?: LimitOptions<any>): (request: any, reply: any) => Promise<unknown>;
+  (fastify: FastifyInstance, options: Options & { store: StoreOrUrl; rule: RuleFor<FastifyRequest> }): Promise<void>;
+  limit(store: StoreOrUrl, rule: RuleFor<FastifyRequest>, options?: Options):
+    (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>;
 };
 export = plugin;

@@ -1,26 +1,38 @@
 // For Fastify: a plugin for all routes, and hooks for some.
 //
 //     const weir = require('weir/fastify');
-//     fastify.register(weir, { store, rule: '100/1m' });
-//     fastify.get('/search', { onRequest: weir.limit(store, '5/1m', { name: 'search' }) }, search);
+//     fastify.register(weir, { store: 'memcached://localhost?namespace=shop', rule: '100/1m' });
+//     fastify.post('/login', { onRequest: weir.limit(store, '5/1m', { skipSuccessful: true }) }, login);
 //
-// web.js has all that can be said. Limits of routes that are otherwise alike need a name each.
+// onDenied(request, reply, refusal) answers a refusal. web.js has all that can be said.
 'use strict';
 
-const { Gate, joined, refusal } = require('./web.js');
+const { Gate, joined, short } = require('./web.js');
 
-function limit(store, rule, options) {
-  const gate = new Gate(store, rule, options);
+// As it was written, never as a client has spelled it.
+function whereOf({ routeOptions }) {
+  return { route: `${[].concat(routeOptions?.method ?? []).sort().join('.')}.${routeOptions?.url ?? ''}` };
+}
+
+function hook(gate) {
   return async function limited(request, reply) {
-    const answer = await gate.ask(request, request.raw);
+    const answer = await gate.ask(request, request.raw, whereOf(request));
     if (answer === null) return undefined;
-    for (const [name, value] of answer.fields) reply.header(name, joined(reply.getHeader(name), name, value));
-    return answer.allowed ? undefined : reply.code(429).type('text/plain; charset=utf-8').send(refusal(answer.fields));
+    const { fields, refusal } = answer;
+    for (const [name, value] of Object.entries(fields)) reply.header(name, joined(reply.getHeader(name), name, value));
+    gate.finishWith(reply.raw, answer);
+    if (refusal === null) return undefined;
+    if (gate.onDenied !== undefined) return gate.onDenied(request, reply, refusal);
+    return reply.code(refusal.status).type(refusal.contentType).send(refusal.body);
   };
 }
 
+function limit(store, rule, options) {
+  return hook(new Gate(store, rule, options));
+}
+
 async function plugin(fastify, { store, rule, ...options }) {
-  fastify.addHook('onRequest', limit(store, rule, options));
+  fastify.addHook('onRequest', hook(new Gate(store, rule, { derived: short(fastify.prefix ?? '') ?? '', ...options })));
 }
 plugin[Symbol.for('skip-override')] = true; // of the routes beside it, too
 

@@ -23,6 +23,8 @@ export class Decision {
   readonly delay: number;
   readonly cost: number;
   readonly storeStatus: string;
+  /** Why the store did not decide; '' where it did. */
+  readonly message: string;
 }
 
 export interface ServerState {

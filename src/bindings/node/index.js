@@ -11,7 +11,18 @@
 // there is none. The event loop never waits: what comes while the store is asked is the next batch.
 'use strict';
 
-const native = require(process.env.WEIR_NODE_ADDON || './build/Release/weir.node');
+function load() {
+  if (process.env.WEIR_NODE_ADDON) return require(process.env.WEIR_NODE_ADDON);
+  try {
+    return require('./build/Release/weir.node');
+  } catch (error) {
+    if (error.code !== 'MODULE_NOT_FOUND') throw error;
+    throw new Error('weir is installed and not built: its install script was not run (--ignore-scripts). `npm rebuild weir ' +
+      '--foreground-scripts` builds it; it needs libweir with its headers, pkg-config and a C compiler', { cause: error });
+  }
+}
+
+const native = load();
 
 const BATCH_MOST = 1024;
 const COST_MOST = 2 ** 31;
@@ -82,8 +93,9 @@ function oneOf(what, value, accepted) {
 class Decision {
   #raw;
 
-  constructor(raw) {
+  constructor(raw, message = '') {
     this.#raw = raw;
+    this.message = message; // why the store did not decide; '' where it did
     this.allowed = raw[0] !== 0;
     this.source = SOURCES[raw[1]];
     this.rule = raw[2];
@@ -116,7 +128,7 @@ function decisionsOf({ numbers, texts }) {
   const all = [];
   for (let at = 0, i = 0; at < numbers.length; at += NUMBERS, i++) {
     const status = numbers[at + 11];
-    all.push(status === 0 ? new Decision(numbers.slice(at, at + NUMBERS))
+    all.push(status === 0 ? new Decision(numbers.slice(at, at + NUMBERS), texts[i])
       : failed(native.statusName(status), texts[i] || native.statusText(status)));
   }
   return all;
@@ -160,10 +172,37 @@ class Store {
   #limiters = new Set();
   #closed = []; // handles of limiters whose requests still wait
   #immediate;
+  #isAway = false;
+  #shown; // its URL, without what may be a password
 
   constructor(url) {
     handles.set(this, native.openStore(textOf('a URL', url)));
     this.#immediate = url.startsWith('memory:');
+    this.#shown = url.replace(/\/\/[^/?]*@/, '//***@');
+  }
+
+  toString() {
+    return `Store(${this.#shown})`;
+  }
+
+  [Symbol.for('nodejs.util.inspect.custom')]() {
+    return this.toString();
+  }
+
+  // One warning when it stops deciding, and one when it is back.
+  static note(store, why) {
+    const isAway = why !== null;
+    if (store.#isAway === isAway) return;
+    store.#isAway = isAway;
+    process.emitWarning(isAway ? `${store.#shown} does not decide: ${why}` : `${store.#shown} decides again`,
+      { type: 'WeirWarning', code: isAway ? 'WEIR_AWAY' : 'WEIR_BACK' });
+  }
+
+  #noteAll(decided) {
+    for (const each of decided) {
+      if (each instanceof Error ? each.code === 'UNAVAILABLE' : each.source === 'fallback') Store.note(this, each.message);
+      else if (this.#isAway && each.source === 'store') Store.note(this, null);
+    }
   }
 
   static immediate(store) {
@@ -197,6 +236,7 @@ class Store {
       let decided;
       try {
         decided = decisionsOf(await native.decide(...batchOf(batch)));
+        this.#noteAll(decided);
       } catch (error) {
         decided = batch.map(() => error);
       }

@@ -1,25 +1,82 @@
 // What the middleware shares: who is limited, by which rule, and how the answer says so.
 //
+//     rule     '100/1m' and '100 per minute' are 'sliding-window:100/1m'; any rule of weir; or a function of the
+//              request that says one, as of plans: null is no limit. A few plans, not a rule a customer
 //     key      a function of the request: whose limit it is. Without one, and for requests of which it says
 //              null, undefined or '', the client's address
 //     cost     a number, or a function of the request
+//     methods  which are limited, ['POST', 'PUT']; without it all
 //     exempt   a function of the request: true for one that is not limited
+//     enabled  false, or a function without arguments that says so: nothing is limited, as in tests
 //     trusted  the proxies whose X-Forwarded-For is believed: '10.0.0.0/8'. Who comes by a Unix socket
 //              counts as 127.0.0.1
-//     name     what keeps apart the counts of limits that are otherwise alike, and is told to clients
+//     name     what keeps apart the counts of limits that are otherwise alike, and is told to clients. Without
+//              one a limit is called by its route's method and path, and by where it is mounted
 //     style    'draft-10' (RateLimit) or 'x-ratelimit'
+//     skipFailed, skipSuccessful
+//              true: requests that end with a status of 400 or more, or below it, are given back: to count
+//              failed logins alone, skipSuccessful: true
+//     message  the text of a refusal, or a function of the refusal
+//     onDenied a function that answers a refusal in its place: express.js and fastify.js say of what
 //
-// All else is an option of Limiter. '100/1m' is 'sliding-window:100/1m'.
+// All else is an option of Limiter. A refusal is 429; 400 where the cost can never fit; and where fallback 'none'
+// finds no store 503. It is problem+json for who accepts JSON, else text.
 'use strict';
 
+const { createHash } = require('crypto');
 const { Store, Limiter, Networks, clientKey } = require('./index.js');
+
+const NAME_MOST = 32;
+const LIMITERS_MOST = 256; // by name and rule: more are no plans
+const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded';
+const UNITS = { s: 's', sec: 's', second: 's', m: 'm', min: 'm', minute: 'm', h: 'h', hour: 'h', d: 'd', day: 'd', month: 'd', year: 'd' };
+const DAYS = { month: 30, year: 365 };
+const TITLES = { 400: 'Bad Request', 429: 'Too Many Requests', 503: 'Service Unavailable' };
+
+// '5 per minute', '5/minute' and '100 per 15 minutes' as weir writes them; any other as it is.
+function spoken(rule) {
+  const found = /^\s*(\d+)\s*(?:per|\/)\s*(\d*)\s*([a-z]+?)s?\s*$/i.exec(rule);
+  const unit = found && (found[3].toLowerCase() || 's');
+  if (!found || UNITS[unit] === undefined) return rule.trim();
+  return `${found[1]}/${Number(found[2] || 1) * (DAYS[unit] ?? 1)}${UNITS[unit]}`;
+}
 
 function complete(rule, name) {
   if (typeof rule !== 'string') throw new TypeError(`a rule is a string, not ${typeof rule}`);
   return rule.split(';').map((each) => {
-    const whole = each.includes(':') ? each : `sliding-window:${each}`;
+    const said = spoken(each);
+    const whole = said.includes(':') ? said : `sliding-window:${said}`;
     return name === undefined || whole.includes(',name=') ? whole : `${whole},name=${name}`;
   }).join(';');
+}
+
+// As a rule takes it, and no longer than that.
+function short(text) {
+  const name = text.replace(/[^A-Za-z0-9_.-]+/g, '-').replace(/^-+|-+$/g, '');
+  if (name.length <= NAME_MOST) return name || undefined;
+  return `${name.slice(0, NAME_MOST - 9)}-${createHash('sha256').update(text).digest('hex').slice(0, 8)}`;
+}
+
+// Where a limit is mounted, by what the request came under. A client writes that as it likes: it is folded, and
+// where it has parameters, which another request shows, only its depth counts. So nobody gets a limit of his own
+// by another spelling.
+class Mount {
+  #seen;
+
+  nameOf(base, params) {
+    if (!base) return '';
+    let path = base.toLowerCase();
+    try {
+      path = decodeURIComponent(path);
+    } catch {
+      // as it stands: the router has refused it already, or takes it so
+    }
+    const values = new Map(Object.entries(params ?? {}).map(([name, value]) => [String(value).toLowerCase(), name]));
+    path = path.split('/').map((each) => (values.has(each) ? `:${values.get(each)}` : each)).join('/');
+    if (this.#seen === undefined) this.#seen = path;
+    if (this.#seen !== path) this.#seen = null; // from now on
+    return this.#seen ?? `depth-${base.split('/').length - 1}`;
+  }
 }
 
 // Seconds that a store may take to be connected to before the first request of its middleware goes on without.
@@ -28,20 +85,69 @@ const connecting = new WeakMap();
 
 // All that share a store connect to it once. One that is away is left to the limiter's policy.
 function connectAhead(store) {
-  if (!connecting.has(store)) connecting.set(store, store.connect(FIRST_PATIENCE).catch(() => {}));
+  if (!connecting.has(store)) connecting.set(store, store.connect(FIRST_PATIENCE).catch((error) => Store.note(store, error.message)));
   return connecting.get(store);
 }
 
+const counting = new Map(); // which gate counts where, by store, name, algorithm and period
+
+// Two limits that share their counts, and were not told to, are warned of once.
+function warnOfSharing(gate, limiter) {
+  for (const { name, algorithm, period } of limiter.rules) {
+    const place = `${gate.store} ${name} ${algorithm} ${period}`;
+    const other = counting.get(place)?.deref();
+    if (other === undefined) {
+      counting.set(place, new WeakRef(gate));
+    } else if (other !== gate && other.rule !== gate.rule && !gate.told && !other.told) {
+      gate.told = other.told = true;
+      process.emitWarning(`two limits of ${gate.store} count as one, as both are ${name ? `called '${name}'` : 'without a name'}: ` +
+        'give each a name of its own', { type: 'WeirWarning', code: 'WEIR_SHARED' });
+    }
+  }
+}
+
+// Why a request goes no further. status: 429; 400: its cost is above the limit; 503: there is no decision.
+class Refusal {
+  constructor(gate, name, decision, fields, accept) {
+    this.status = decision === null ? 503 : decision.retryAfter === null ? 400 : 429;
+    this.decision = decision;
+    this.fields = fields;
+    this.retryAfter = fields['Retry-After'];
+    const { message } = gate;
+    this.text = message === undefined ? this.#own() : typeof message === 'function' ? message(this) : message;
+    this.contentType = 'text/plain; charset=utf-8';
+    this.body = this.text;
+    if (/json/i.test(accept ?? '')) {
+      this.contentType = 'application/problem+json';
+      const exceeded = this.status === 429 && { 'violated-policies': [name] };
+      this.body = `${JSON.stringify({ type: exceeded ? QUOTA_EXCEEDED : 'about:blank', title: TITLES[this.status], status: this.status,
+        detail: this.text.trim(), ...exceeded })}\n`;
+    }
+  }
+
+  #own() {
+    if (this.status === 503) return 'No limit can be told now: try again later.\n';
+    if (this.status === 400) return `This request costs ${this.decision.cost} and never fits under its limit.\n`;
+    return this.retryAfter === undefined ? 'Too many requests.\n' : `Too many requests: again in ${this.retryAfter} s.\n`;
+  }
+}
+
 class Gate {
-  constructor(store, rule, { key, cost = 1, exempt, trusted, name, style, ...options } = {}) {
-    for (const [what, value] of Object.entries({ key, exempt })) {
+  #limiters = new Map();
+  #mount = new Mount();
+
+  constructor(store, rule, { key, cost = 1, methods, exempt, enabled = true, trusted, name, style, skipFailed = false,
+    skipSuccessful = false, message, onDenied, derived, ...options } = {}) {
+    for (const [what, value] of Object.entries({ key, exempt, onDenied })) {
       if (value !== undefined && typeof value !== 'function') throw new TypeError(`${what} is a function of the request`);
     }
-    const opened = typeof store === 'string' ? new Store(store) : store;
-    this.limiter = new Limiter(opened, complete(rule, name), options);
-    this.ahead = connectAhead(opened);
-    Object.assign(this, { key, cost, exempt, style, name: name ?? 'default' });
+    this.store = typeof store === 'string' ? new Store(store) : store;
+    Object.assign(this, { rule, key, cost, exempt, enabled, style, name, derived, skipFailed, skipSuccessful, message, onDenied, options });
+    this.methods = methods && new Set(Array.from(methods, (each) => each.toUpperCase()));
     this.trusted = typeof trusted === 'string' ? new Networks(trusted) : trusted;
+    this.ahead = connectAhead(this.store);
+    // What is wrong is told at once, whatever it will be called.
+    if (typeof rule !== 'function') new Limiter(this.store, complete(rule, name ?? 'x'), options).close();
   }
 
   address(request) {
@@ -49,17 +155,68 @@ class Gate {
     return clientKey(peer, { forwardedFor: request.headers['x-forwarded-for'], trusted: this.trusted });
   }
 
-  // null: it is not limited. `raw` is Node's own request.
-  async ask(request, raw) {
+  // By the route: its methods and its path, as they were written; and where the limit or its router is mounted.
+  nameOf({ base, params, route }) {
+    if (this.name !== undefined) return this.name;
+    return this.derived !== undefined ? this.derived || undefined : short(`${route ?? ''}${this.#mount.nameOf(base, params)}`);
+  }
+
+  #limiterOf(rule, name) {
+    const place = `${name} ${rule}`;
+    let limiter = this.#limiters.get(place);
+    if (limiter !== undefined) return limiter;
+    limiter = new Limiter(this.store, complete(rule, name), this.options);
+    if (this.name === undefined) warnOfSharing(this, limiter);
+    this.#limiters.set(place, limiter);
+    if (this.#limiters.size > LIMITERS_MOST) {
+      const [oldest] = this.#limiters.keys();
+      this.#limiters.get(oldest).close();
+      this.#limiters.delete(oldest);
+    }
+    return limiter;
+  }
+
+  // null: it is not limited. `raw` is Node's own request, `where` what it is called by.
+  async ask(request, raw, where = {}) {
+    const enabled = typeof this.enabled === 'function' ? this.enabled() : this.enabled;
+    if (!enabled || (this.methods && !this.methods.has(raw.method))) return null;
     if (await this.exempt?.(request)) return null;
+    const rule = typeof this.rule === 'function' ? await this.rule(request) : this.rule;
+    if (rule === null || rule === undefined) return null;
     const named = await this.key?.(request);
     const none = named === undefined || named === null || named === '';
     const key = !none ? named : `${this.key === undefined ? '' : 'address '}${this.address(raw)}`;
     const cost = typeof this.cost === 'function' ? await this.cost(request) : this.cost;
+    const name = this.nameOf(where);
+    const limiter = this.#limiterOf(rule, name);
     await this.ahead;
-    const decision = await this.limiter.take(key, { cost });
+    return this.#answer(limiter, key, cost, name ?? 'default', raw.headers.accept);
+  }
+
+  async #answer(limiter, key, cost, name, accept) {
+    let decision;
+    try {
+      decision = await limiter.take(key, { cost });
+    } catch (error) {
+      if (!['UNAVAILABLE', 'TIMEOUT', 'UNKNOWN_OUTCOME', 'REFUSED_BY_STORE', 'CONTENDED', 'NO_MEMORY'].includes(error.code)) throw error;
+      const fields = { 'Retry-After': '1' };
+      return { fields, refusal: new Refusal(this, name, null, fields, accept) };
+    }
     if (decision.delay > 0) await new Promise((resolve) => { setTimeout(resolve, decision.delay * 1e3); });
-    return { allowed: decision.allowed, fields: Object.entries(this.limiter.httpFields(this.name, decision, this.style)) };
+    const fields = limiter.httpFields(name, decision, this.style);
+    const refusal = decision.allowed ? null : new Refusal(this, name, decision, fields, accept);
+    return { fields, refusal, limiter, key, decision };
+  }
+
+  // It is answered by `response`, Node's own. What is not to count goes back.
+  finishWith(response, { refusal, limiter, key, decision }) {
+    if (refusal !== null || !(this.skipFailed || this.skipSuccessful)) return;
+    response.once('close', () => {
+      const hasFailed = response.statusCode >= 400 || !response.writableFinished;
+      if (!(hasFailed ? this.skipFailed : this.skipSuccessful)) return;
+      limiter.refund(key, decision).catch((error) => process.emitWarning(
+        `a request that was not to count stays charged: ${error.message}`, { type: 'WeirWarning', code: 'WEIR_CHARGED' }));
+    });
   }
 }
 
@@ -68,10 +225,4 @@ function joined(before, name, value) {
   return before === undefined || name === 'Retry-After' ? value : `${before}, ${value}`;
 }
 
-// What a client reads with its 429.
-function refusal(fields) {
-  const after = new Map(fields).get('Retry-After');
-  return after === undefined ? 'Too many requests.\n' : `Too many requests: again in ${after} s.\n`;
-}
-
-module.exports = { Gate, joined, refusal };
+module.exports = { Gate, complete, joined, short };

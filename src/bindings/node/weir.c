@@ -433,6 +433,12 @@ static char *copy_text(const char *text) {
   return made;
 }
 
+/* "requests[3]: ..." without its beginning. */
+static const char *behind_index(const char *text) {
+  const char *end = strncmp(text, "requests[", 9) == 0 ? strstr(text, "]: ") : NULL;
+  return end != NULL ? end + 3 : text;
+}
+
 /* A batch has one message, of its first fault. What is wrong with the arguments of another is told when
  * it is asked alone, which changes no count; a store has one reason for all. */
 static void explain(work *done, size_t i) {
@@ -456,8 +462,14 @@ static void decide(work *asked) {
       asked->count == 1
           ? weir_limiter_decide(asked->limiters[0], asked->requests, 1, &asked->why)
           : weir_decide_together(asked->limiters, asked->requests, asked->count, &asked->why);
-  for (size_t i = 0; asked->status != WEIR_OK && i < asked->count; i++)
-    if (asked->requests[i].status != WEIR_OK) explain(asked, i);
+  for (size_t i = 0; i < asked->count; i++) {
+    const weir_request *request = &asked->requests[i];
+    weir_source source = request->decision.source;
+    if (request->status != WEIR_OK)
+      explain(asked, i);
+    else if (source == WEIR_SOURCE_FALLBACK || source == WEIR_SOURCE_LATE)
+      asked->texts[i] = copy_text(behind_index(asked->why.text)); /* one reason for all */
+  }
 }
 
 /* Gives back or settles. What a reservation was charged changes by the decision that it knows. */
@@ -515,7 +527,7 @@ static void execute(napi_env env, void *data) {
   }
 }
 
-/* {numbers, texts}: of each request its decision, and what is to be said where there is none. */
+/* {numbers, texts}: of each request its decision, and why there is none, or why the store did not make it. */
 static napi_value decisions_value(napi_env env, work *done) {
   double *numbers = NULL;
   napi_value made;
@@ -527,7 +539,7 @@ static napi_value decisions_value(napi_env env, work *done) {
   for (size_t i = 0; i < done->count; i++) {
     const weir_request *request = &done->requests[i];
     write_decision(&request->decision, request->status, numbers + i * DECISION_NUMBERS);
-    if (request->status != WEIR_OK && done->texts[i] != NULL)
+    if (done->texts[i] != NULL)
       napi_set_element(env, texts, (uint32_t)i, text_value(env, done->texts[i]));
   }
   set(env, made, "numbers", all);
