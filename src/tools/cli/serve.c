@@ -42,7 +42,6 @@ static void warn_of_certificate(void *faults, const weir_certificate *certificat
   if (weir_certificate_is_near(certificate, (int64_t)time(NULL), &text))
     weir_config_warn(faults, certificate->place, "", "%s", text.text);
 }
-}
 
 /* `registry`: NULL where there are faults. */
 static void print_text(const char *file, const weir_registry *registry,
