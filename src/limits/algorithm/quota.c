@@ -179,8 +179,10 @@ static void quota_ask_anew(weir_rule_state *r) {
 static bool quota_follows_none(const weir_rule_state *r) {
   const quota_state *state = r->state;
   const weir_request_state *request = r->frame->requests; /* NULL: by the memory alone */
-  return request != NULL && request->early && state->opens[OWN] != UNREAD &&
-         state->opens[BEFORE] < 0;
+  int64_t own = state->opens[OWN];
+  bool inside =
+      own >= 0 && own < state->at_us; /* another rule's window begins within one of this */
+  return request != NULL && request->early && own != UNREAD && !inside && state->opens[BEFORE] < 0;
 }
 
 /* Draws the conclusion from what was read: a start, or the next group if this one is closed, or
