@@ -148,9 +148,9 @@ static void try_server(weir_probe *probe) {
   if (probe->answers) weir_probe_round_trips(probe);
   ask_backend(probe);
   if (!probe->answers) return;
-  weir_probe_operations(probe);
+  bool sound = weir_probe_operations(probe);
   weir_probe_order(probe);
-  weir_probe_long_life(probe);
+  if (sound) weir_probe_long_life(probe);
   if (!weir_probe_is_over(probe)) {
     weir_probe_expiry_begin(probe);
     return;

@@ -65,8 +65,8 @@ bool weir_probe_is_over(const weir_probe *probe);
 /* Whether the server is there at all; reports when not. */
 bool weir_probe_connect(weir_probe *probe);
 
-/* Every operation that is needed does what weir/backend.h says. */
-void weir_probe_operations(weir_probe *probe);
+/* Whether every operation that is needed does what weir/backend.h says; reports it. */
+bool weir_probe_operations(weir_probe *probe);
 /* Deletes what the probe made. */
 void weir_probe_clean(weir_probe *probe);
 

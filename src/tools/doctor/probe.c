@@ -156,7 +156,7 @@ static bool is_wrong(const struct step *step, const weir_operation *done, const 
   return true;
 }
 
-void weir_probe_operations(weir_probe *probe) {
+bool weir_probe_operations(weir_probe *probe) {
   static const struct {
     unsigned need;
     const char *name;
@@ -178,7 +178,7 @@ void weir_probe_operations(weir_probe *probe) {
     done.raised = step->raised;
     done.version = versions[step->version];
     run(probe, &done, 1);
-    if (weir_probe_is_over(probe)) return;
+    if (weir_probe_is_over(probe)) return false;
     if (is_wrong(step, &done, &probe->why, &text)) {
       weir_probe_report(probe, WEIR_FINDING_FAULT, "operations", "%s", text.text);
       failed |= 1U << step->key;
@@ -186,13 +186,14 @@ void weir_probe_operations(weir_probe *probe) {
       versions[VERSION_READ] = versions[VERSION_OLD] = done.version_out;
     }
   }
-  if (failed != 0) return;
+  if (failed != 0) return false;
   char list[64] = "";
   size_t used = 0;
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if (needs & names[i].need)
       used += (size_t)snprintf(list + used, sizeof list - used, " %s", names[i].name);
   weir_probe_report(probe, WEIR_FINDING_FACT, "operations", "do what they must:%s", list);
+  return true;
 }
 
 /* --- time --------------------------------------------------------------------------------------
