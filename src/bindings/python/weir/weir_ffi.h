@@ -100,6 +100,10 @@ weir_status weir_store_open(const char *url, weir_store **store, weir_message *m
 
 weir_status weir_store_connect(weir_store *store, int64_t timeout_us, weir_message *message);
 
+weir_status weir_store_renew_files(weir_store *store, weir_message *message);
+
+int64_t weir_store_certificate_end_s(const weir_store *store);
+
 typedef struct weir_store_times {
   size_t size;
   int64_t timeout_us;
@@ -124,6 +128,8 @@ typedef struct weir_server_state {
   int64_t next_try_us;
   weir_message last_error;
   _Bool answered;
+  uint64_t refusals;
+  weir_message last_refusal;
   uint64_t addresses;
   uint64_t address;
   uint64_t clock_ahead_us;
@@ -140,6 +146,8 @@ const char *weir_limiter_warning_at(const weir_limiter *limiter, size_t index);
 const char *weir_limiter_warning(const weir_limiter *limiter);
 
 void weir_limiter_destroy(weir_limiter *limiter);
+
+weir_status weir_limiter_follow(weir_limiter *limiter, weir_limiter *before, weir_message *message);
 
 typedef enum weir_source {
   WEIR_SOURCE_STORE = 0,
@@ -275,6 +283,7 @@ typedef struct weir_rule_info {
   int64_t limit;
   int64_t period_us;
   int64_t capacity;
+  const char *tag;
 } weir_rule_info;
 
 weir_status weir_limiter_read_rule(const weir_limiter *limiter, size_t index, weir_rule_info *info);
