@@ -389,7 +389,11 @@ weir_status weir_destination_open(weir_destination *destination, const char *nam
   if (!begin(destination, weir_monotonic_us())) return errno == ENOMEM ? WEIR_NO_MEMORY : WEIR_OK;
   if (!weir_lookup_await(destination->lookup, options->lookup_end_us)) return WEIR_OK;
   weir_lookup_result result = take(destination, false, weir_monotonic_us(), &news);
-  return result == WEIR_LOOKUP_NO_MEMORY ? WEIR_NO_MEMORY : WEIR_OK;
+  if (result == WEIR_LOOKUP_NO_MEMORY) return WEIR_NO_MEMORY;
+  /* The system's resolver may know the name in a moment. Who answers in its place is sure. */
+  if (result != WEIR_LOOKUP_NO_SUCH_NAME || place->resolver == NULL) return WEIR_OK;
+  weir_message_set(message, "%s", destination->why.text);
+  return WEIR_BAD_URL;
 }
 
 bool weir_destination_copy(const weir_destination *from, weir_destination *to) {
