@@ -99,7 +99,8 @@ typedef struct weir_destination {
 
 /* Finds the addresses for the first time, and waits for that until options->lookup_end_us. WEIR_OK
  * also where there is no such name, as there may be one in a moment, or the resolver cannot say;
- * WEIR_BAD_URL: the path is too long. `name` must outlive the destination. */
+ * WEIR_BAD_URL: the path is too long, or the resolver knows no such name. `name` must outlive the
+ * destination. */
 weir_status weir_destination_open(weir_destination *destination, const char *name,
                                   const weir_wire_place *place, const weir_wire_options *options,
                                   weir_message *message);
