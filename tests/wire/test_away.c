@@ -243,6 +243,29 @@ static void a_late_answer_neither_closes_nor_clears(void **state) {
   assert_true(shown);
 }
 
+/* Each is a miss, and a timeout after the one before; but all of them are answered. */
+static void some_late_answers_in_a_row_are_no_outage(void **state) {
+  enum { SHORT_MS = 100, SLOW_MS = 130, MISSES = 3 };
+  bool shown = false;
+  (void)state;
+  for (int i = 0; i < TRIES && !shown; i++) {
+    int late = 0;
+    proxy_start(&door, server, PROXY_OPEN);
+    weir_wire *wire = open_wire(address_port(&door.address), SHORT_MS * MS, 100 * MS);
+    assert_int_equal(ask(wire, PATIENCE_US).outcome, WEIR_DONE);
+    atomic_store(&door.delay_ms, SLOW_MS);
+    for (int n = 0; n < MISSES; n++) {
+      answer each = ask(wire, SHORT_MS * MS);
+      late += each.outcome == WEIR_UNKNOWN && each.late && each.slow;
+    }
+    atomic_store(&door.delay_ms, 0);
+    shown = late == MISSES && ask(wire, PATIENCE_US).outcome == WEIR_DONE &&
+            outages_of(wire).count == 0;
+    close_all(wire);
+  }
+  assert_true(shown);
+}
+
 /* Greets as it should, and then says of everything that it is fine. */
 typedef struct yes_sayer {
   struct address address;
@@ -341,6 +364,7 @@ int main(void) {
       test_with_server(a_lost_connection_alone_is_late),
       test_with_server(a_trickle_is_bytes_and_not_answers),
       test_with_server(a_late_answer_neither_closes_nor_clears),
+      test_with_server(some_late_answers_in_a_row_are_no_outage),
       test_with_server(answers_of_another_kind_are_none),
       test_with_server(a_redis_that_says_ok_to_everything_is_away),
   };
