@@ -9,16 +9,13 @@
 /* In seconds since 1970; 0: it shows none, or OpenSSL cannot tell. */
 static inline int64_t weir_certificate_end_s(SSL_CTX *context) {
   const X509 *certificate = SSL_CTX_get0_certificate(context);
-  const ASN1_TIME *epoch = NULL;
-  int days;
-  int seconds;
+  int days = 0;
+  int seconds = 0;
   if (certificate == NULL) return 0;
-  ASN1_TIME *begin = ASN1_TIME_set(NULL, 0);
-  epoch = begin;
-  int told =
-      begin != NULL && ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notAfter(certificate)) == 1;
-  ASN1_STRING_free(begin);
-  return told ? (int64_t)days * 86400 + seconds : 0;
+  ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
+  if (epoch != NULL) (void)ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notAfter(certificate));
+  ASN1_STRING_free(epoch);
+  return (int64_t)days * 86400 + seconds;
 }
 
 #endif
