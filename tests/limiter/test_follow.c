@@ -80,6 +80,31 @@ static void a_share_goes_on(void **state) {
   world_close(&w);
 }
 
+/* What a process keeps of a key has other places where leases come or go: what it knew is still found. */
+static void leases_may_come_and_go(void **state) {
+  static const struct {
+    const char *before, *after;
+  } cases[] = {
+      {"fixed-window:900/1m,lease=1s;quota:20/1h,lease=1s", "fixed-window:900/1m;quota:20/1h"},
+      {"fixed-window:900/1m;quota:20/1h", "fixed-window:900/1m,lease=1s;quota:20/1h,lease=1s"},
+      {"quota:900/1m,lease=1s;fixed-window:20/1h,lease=1s", "quota:900/1m;fixed-window:20/1h"},
+      {"quota:900/1m;fixed-window:20/1h", "quota:900/1m,lease=1s;fixed-window:20/1h,lease=1s"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    world w;
+    away_open(&w, cases[i].before, 2);
+    assert_int_equal(admit(w.limiter, 12), 12);
+    weir_limiter *next = make_next(&w, cases[i].after);
+    assert_int_equal(weir_limiter_follow(next, w.limiter, NULL), WEIR_OK);
+    the_fake.trouble = FAKE_AWAY;
+    int more = admit(next, 30);
+    if (more < 1 || more > 8) fail_msg("%s: %d more", cases[i].after, more);
+    the_fake.trouble = FAKE_WELL;
+    weir_limiter_destroy(next);
+    world_close(&w);
+  }
+}
+
 static void it_can_follow_nobody_again(void **state) {
   world w;
   (void)state;
@@ -117,9 +142,8 @@ static void other_counts_are_not_followed(void **state) {
 
 int main(void) {
   static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_was_admitted_counts_on),
-      cmocka_unit_test(a_share_goes_on),
-      cmocka_unit_test(it_can_follow_nobody_again),
+      cmocka_unit_test(what_was_admitted_counts_on),   cmocka_unit_test(a_share_goes_on),
+      cmocka_unit_test(leases_may_come_and_go),        cmocka_unit_test(it_can_follow_nobody_again),
       cmocka_unit_test(other_counts_are_not_followed),
   };
   return cmocka_run_group_tests_name("limiter follow", tests, NULL, NULL);

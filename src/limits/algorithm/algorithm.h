@@ -390,6 +390,11 @@ int64_t weir_memo_next(const weir_stack *stack, const weir_settings *settings,
 void weir_memo_lay_by(const weir_stack *stack, const weir_settings *settings, weir_memo *memo,
                       const weir_memo *next, int64_t now_us);
 
+/* Makes a memo what that of another stack is, whose rules have the same tags: limits and leases may differ.
+ * What was denied there was above another limit. */
+void weir_memo_take_over(const weir_stack *stack, weir_memo *memo, const weir_stack *old_stack,
+                         const weir_memo *old);
+
 /* What a memo last knew of rule i, in parts: all but the count where there is nothing. */
 void weir_memo_known(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
                      size_t i, int64_t now_us, weir_known *known);

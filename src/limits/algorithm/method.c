@@ -131,6 +131,21 @@ void weir_memo_lay_by(const weir_stack *stack, const weir_settings *settings, we
         ->lay_by((char *)memo + memory_offset(stack, i), weir_memo_own(stack, next, i), now_us);
 }
 
+void weir_memo_take_over(const weir_stack *stack, weir_memo *memo, const weir_stack *old_stack,
+                         const weir_memo *old) {
+  memset(memo, 0, weir_memo_bytes(stack));
+  memcpy(memo, old, memory_offset(stack, 0));
+  memo->denied_cost = 0;
+  for (size_t i = 0; i < stack->count; i++) {
+    const weir_method *method = weir_method_of(&stack->rules[i], 0);
+    char *own = (char *)memo + memory_offset(stack, i);
+    size_t room = memory_offset(stack, i + 1) - memory_offset(stack, i);
+    size_t bytes = memory_offset(old_stack, i + 1) - memory_offset(old_stack, i);
+    memcpy(own, weir_memo_own(old_stack, old, i), bytes < room ? bytes : room);
+    if (bytes > room && method->drop_next != NULL) method->drop_next(own);
+  }
+}
+
 void weir_memo_known(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
                      size_t i, int64_t now_us, weir_known *known) {
   weir_frame frame = {.settings = settings, .now_us = now_us};

@@ -140,6 +140,10 @@ typedef struct weir_method {
   int64_t (*next)(const weir_rule_state *r);
   void (*lay_by)(void *memory, const void *next, int64_t now_us);
 
+  /* Forgets what lies behind the memory, with the windows that were charged ahead of time. NULL: nothing
+   * in it points there. */
+  void (*drop_next)(void *memory);
+
   /* weir_memo_doubt(). NULL: what buckets and logs charge does not go back in this way. */
   void (*doubt)(void *memory, int64_t place, int64_t cost);
 } weir_method;

@@ -497,6 +497,11 @@ static void window_lay_by(void *memory, const void *next, int64_t now_us) {
   if (place == kept->count) kept->count++;
 }
 
+static void window_drop_next(void *memory) {
+  weir_window_memory *kept = memory;
+  if (kept->count > 1) kept->count = 1;
+}
+
 static void window_forget(void *memory) {
   weir_window_memory *cached = memory;
   window_forget_plain(cached);
@@ -541,6 +546,7 @@ const weir_method weir_window_method = {
     .known = window_known,
     .next = window_next,
     .lay_by = window_lay_by,
+    .drop_next = window_drop_next,
     .forget = window_forget,
     .doubt = window_doubt,
 };

@@ -46,15 +46,13 @@ void weir_limiter_read_pools(weir_limiter *limiter, weir_pool pools[WEIR_RULES_M
   }
 }
 
-/* It counts on the same keys. What it denied was above another limit. */
 static void copy_memo(const weir_limiter *limiter, weir_memo_entry *entry,
                       const weir_memo_entry *old) {
   for (size_t i = 0; i < limiter->stack.count; i++) {
     const weir_share *share = &entry->memo->expected[i].share;
     if (share->mine != 0 || share->all != 0 || share->before != 0 || share->last != 0) return;
   }
-  memcpy(entry->memo, old->memo, weir_memo_bytes(&limiter->stack));
-  entry->memo->denied_cost = 0;
+  weir_memo_take_over(&limiter->stack, entry->memo, &limiter->before->stack, old->memo);
 }
 
 /* Has the limiter inside count what that of the other one has counted of this key. */
