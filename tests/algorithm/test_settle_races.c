@@ -55,10 +55,14 @@ static bool has_passed(const weir_rule *rule, int64_t place, int64_t now_us) {
   return now_us >= (weir_rule_slides(rule) ? end_us + rule->period_us - 1 : end_us);
 }
 
+static unsigned ends, lost; /* of requests in calm races; keys that they took to be lost */
+
 static void end(struct race *race, int client) {
   const weir_stack *stack = &race->world->stack;
   const weir_request_state *request = &race->world->clients[client].requests[0];
   int64_t costs[WEIR_RULES_MOST] = {0};
+  ends += race->calm;
+  lost += race->calm ? race->world->clients[client].machine->frame.lost : 0;
   if (request->kind == WEIR_TAKE) {
     if (request->status != WEIR_OK || !request->decision.allowed) return;
     for (size_t i = 0; i < stack->count; i++)
@@ -252,12 +256,16 @@ static void keeps_every_bound_whatever_happens(void **state) {
   assert_true(unknown > 100);
 }
 
+/* No key is lost. But where one process gives back what another was charged, that one may find less than it
+ * knows of: one request in 7000. */
 static void leaves_in_the_store_what_it_told(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
     for (unsigned seed = 1; seed <= 6; seed++)
       run(rules[i], seed, true);
   run("fixed-window:20/100ms,count=all", 1, true);
+  print_message("%u of %u requests take a key to be lost\n", lost, ends);
+  assert_true(lost < ends / 4000);
 }
 
 /* The most that can be in a cell at once: it is full up to its debt, a crash left a charge behind, and all
