@@ -120,6 +120,23 @@ static void it_can_follow_nobody_again(void **state) {
   world_close(&w);
 }
 
+/* Two that follow each other would wait for each other's keys. */
+static void who_is_followed_follows_nobody(void **state) {
+  world w;
+  (void)state;
+  away_open(&w, "fixed-window:20/1m", 2);
+  the_fake.trouble = FAKE_AWAY;
+  weir_limiter *next = make_next(&w, "fixed-window:30/1m");
+  assert_int_equal(weir_limiter_follow(w.limiter, next, NULL), WEIR_OK);
+  assert_in_range(admit(next, 30), 14, 16);
+  assert_int_equal(weir_limiter_follow(next, w.limiter, NULL), WEIR_OK);
+  assert_in_range(admit(w.limiter, 30), 9, 11); /* nothing is known of what `next` has admitted */
+  assert_int_equal(admit(next, 30), 0);
+  the_fake.trouble = FAKE_WELL;
+  weir_limiter_destroy(next);
+  world_close(&w);
+}
+
 static void other_counts_are_not_followed(void **state) {
   static const char *const rules[] = {"fixed-window:20/1h", "quota:20/1m",
                                       "fixed-window:20/1m;quota:20/1m",
@@ -142,8 +159,11 @@ static void other_counts_are_not_followed(void **state) {
 
 int main(void) {
   static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_was_admitted_counts_on),   cmocka_unit_test(a_share_goes_on),
-      cmocka_unit_test(leases_may_come_and_go),        cmocka_unit_test(it_can_follow_nobody_again),
+      cmocka_unit_test(what_was_admitted_counts_on),
+      cmocka_unit_test(a_share_goes_on),
+      cmocka_unit_test(leases_may_come_and_go),
+      cmocka_unit_test(it_can_follow_nobody_again),
+      cmocka_unit_test(who_is_followed_follows_nobody),
       cmocka_unit_test(other_counts_are_not_followed),
   };
   return cmocka_run_group_tests_name("limiter follow", tests, NULL, NULL);

@@ -6,7 +6,8 @@
  *                      └──> an account   moved, with what it owes; what it counted is counted anew
  *
  * Key by key, when an outage asks for it: nothing of it is on the way of a request that the store
- * decides. Locks: an entry of this limiter, then `before_lock`, then entries of the other.
+ * decides. Locks: an entry of this limiter, then `before_lock`, then entries of the other. Who is followed
+ * follows nobody, so no two wait for each other.
  */
 #include <string.h>
 
@@ -29,6 +30,7 @@ weir_status weir_limiter_follow(weir_limiter *limiter, weir_limiter *before,
   weir_lock_take(&limiter->before_lock);
   limiter->before = before;
   weir_lock_leave(&limiter->before_lock);
+  if (before != NULL) (void)weir_limiter_follow(before, NULL, NULL);
   return WEIR_OK;
 }
 

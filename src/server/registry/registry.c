@@ -268,7 +268,6 @@ static void take_place(const builder *self, const weir_config_limiter *config, c
   if (shared == NULL || before == NULL || !is_new || shared->before != NULL ||
       weir_limiter_follow(shared->limiter, before->limiter, NULL) != WEIR_OK)
     return;
-  weir_limiter_follow(before->limiter, NULL, NULL);
   untie(before->before);
   before->before = NULL;
   hold(&before->ties);
