@@ -100,7 +100,7 @@ WEIR_EXPORT void weir_limiter_destroy(weir_limiter *limiter);
 /* Takes the place of another limiter on the same store, as after a change of its limits: goes on with
  * the shares that it has measured, and while the store is away with what it admitted and owes. The
  * other may still be in use; no key is to be asked of both. It must live until this one is destroyed,
- * or follows another; `before` NULL: none. The other follows nobody any more. Does nothing to what the
+ * or follows another; `before` NULL: none. The other follows none any more. Does nothing to what the
  * store decides.
  * WEIR_BAD_ARGUMENT: the rules do not count on the same keys, and nothing is taken over. Any thread. */
 WEIR_EXPORT weir_status weir_limiter_follow(weir_limiter *limiter, weir_limiter *before,
