@@ -206,10 +206,10 @@ static int64_t find_number(const char *text, const char *name) {
 /* Lines "db0:keys=3,expires=1,avg_ttl=0". */
 static void count_keys(const char *text, redis_info *info) {
   for (const char *at = strstr(text, "\ndb"); at != NULL; at = strstr(at + 1, "\ndb")) {
-    long long keys, mortal;
-    if (sscanf(at, "\ndb%*u:keys=%lld,expires=%lld", &keys, &mortal) != 2) continue;
-    info->keys += keys;
-    info->mortal_keys += mortal;
+    const char *keys = strstr(at, ":keys="), *mortal = strstr(at, ",expires=");
+    if (keys == NULL || mortal == NULL) return;
+    info->keys += strtoll(keys + strlen(":keys="), NULL, 10);
+    info->mortal_keys += strtoll(mortal + strlen(",expires="), NULL, 10);
   }
 }
 

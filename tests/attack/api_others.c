@@ -338,6 +338,31 @@ static void call_durations(api_thread *thread) {
     api_fail(thread, "%lld us is written as %s", (long long)us, text);
 }
 
+/* Both are this thread's own, as the one that is followed must outlive the other. */
+static void call_follow(api_thread *thread) {
+  weir_limiter *before = NULL, *limiter = NULL;
+  weir_message *message = api_message(thread);
+  weir_store *store = api_store(thread);
+  const char *rules = api_rules[api_chance(thread, API_RULES)];
+  const char *others =
+      api_chance(thread, 2) == 0 ? rules : api_rules[api_chance(thread, API_RULES)];
+  if (weir_limiter_create(store, rules, NULL, &before, NULL) == WEIR_OK &&
+      weir_limiter_create(store, others, NULL, &limiter, NULL) == WEIR_OK) {
+    api_check_status(thread, weir_limiter_follow(limiter, before, message),
+                     API_STATUS(OK) | API_STATUS(BAD_ARGUMENT) | API_STATUS(NO_MEMORY), message);
+    if (api_chance(thread, 2) == 0) (void)weir_limiter_follow(limiter, NULL, NULL);
+  }
+  weir_limiter_destroy(limiter);
+  weir_limiter_destroy(before);
+}
+
+static void call_renew_files(api_thread *thread) {
+  weir_store *store = api_store(thread);
+  weir_message *message = api_message(thread);
+  api_check_status(thread, weir_store_renew_files(store, message), API_STATUS(OK), message);
+  if (weir_store_certificate_end_s(store) < 0) api_fail(thread, "a certificate ends before 1970");
+}
+
 static void call_words(api_thread *thread) {
   char text[40], list[24] = "";
   size_t room = 8 + api_chance(thread, sizeof list - 7);
@@ -361,6 +386,8 @@ static void call_small(api_thread *thread) {
 const api_call api_others[] = {
     {"weir_limiter_create", 10, call_create},
     {"weir_limiter_destroy", 1, call_limiter_destroy},
+    {"weir_limiter_follow", 2, call_follow},
+    {"weir_store_renew_files weir_store_certificate_end_s", 1, call_renew_files},
     {"weir_store_open", 6, call_open},
     {"weir_store_open_backend weir_url_find weir_url_duration weir_url_integer weir_url_word "
      "weir_message_set weir_message_prefix weir_operation_show_key",

@@ -78,7 +78,7 @@ class Frameworks(unittest.TestCase):
             shutil.copytree(PACKAGE, f"{folder}/weir", ignore=shutil.ignore_patterns("__pycache__"))
             pathlib.Path(folder, "app.py").write_text("from flask import Flask\napp = Flask(__name__)\n"
                                                       "@app.get('/')\ndef index(): return 'mine\\n'\n")
-            for given, here in (("memcached://localhost", url), ("127.0.0.1:8000", f"127.0.0.1:{port}"),
+            for given, here in (("memcached://localhost?namespace=shop", url), ("127.0.0.1:8000", f"127.0.0.1:{port}"),
                                 ("weir/src/bindings/python", "./weir")):
                 self.assertIn(given, commands)
                 commands = commands.replace(given, here)

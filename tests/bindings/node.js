@@ -134,9 +134,9 @@ async function middleware() {
   const request = { socket: { remoteAddress: '192.0.2.1' }, headers: {} };
   await gates[0].ahead;
   assert.strictEqual(store.servers()[0].answered, true);
-  assert.strictEqual((await gates[1].ask(request, request)).allowed, true);
+  assert.strictEqual((await gates[1].ask(request, request)).refusal, null);
   const away = new Gate('memcached://127.0.0.1:1', '100/1h', { fallback: 'deny' });
-  assert.strictEqual((await away.ask(request, request)).allowed, false);
+  assert.strictEqual((await away.ask(request, request)).refusal.status, 429);
 }
 
 // A process that is stopped loses its place and can ask; one that is killed leaves it.

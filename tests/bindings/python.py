@@ -309,6 +309,8 @@ def held_by(_):
 class Middleware(unittest.TestCase):
     """What it shares: a store is connected to before the first request of each process is decided."""
 
+    SEEN = web.Seen(None, "GET", "192.0.2.1", None, "")
+
     def gate(self):
         gate = web.Gate(named(os.environ["WEIR_TEST_MEMCACHED_META"], "ahead"), "fixed-window:100/1h")
         self.addCleanup(gate.store.close)
@@ -325,18 +327,18 @@ class Middleware(unittest.TestCase):
             for times in (1, 2):
                 self.assertEqual(answered, [(0.25, True)] * (times - 1))
                 for _ in range(2):
-                    self.assertTrue(ask(gate).allowed)
+                    self.assertIsNone(ask(gate).refusal)
                 self.assertEqual(answered, [(0.25, True)] * times)
                 gate.store._forked()  # as in a child
 
     def test_it_connects_once_in_a_process(self):
-        self.expect_ahead(lambda gate: gate.ask(None, "192.0.2.1", None))
-        self.expect_ahead(lambda gate: asyncio.run(gate.ask_later(None, "192.0.2.1", None)))
+        self.expect_ahead(lambda gate: gate.ask(self.SEEN))
+        self.expect_ahead(lambda gate: asyncio.run(gate.ask_later(self.SEEN)))
 
     def test_a_store_that_is_away_is_left_to_the_policy(self):
         gate = web.Gate("memcached://127.0.0.1:1", "fixed-window:100/1h", fallback="deny")
         self.addCleanup(gate.store.close)
-        self.assertEqual(gate.ask(None, "192.0.2.1", None).source, "fallback")
+        self.assertEqual(gate.ask(self.SEEN).decision.source, "fallback")
 
 
 class Arguments(unittest.TestCase):

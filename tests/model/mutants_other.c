@@ -6,16 +6,6 @@
 /* --- quotas ------------------------------------------------------------------------------------
  */
 
-static bool never_close(const struct model *model, const struct client *client,
-                        weir_operation *operation) {
-  (void)model;
-  (void)client;
-  bool opens = operation->counter.place != WEIR_PLACE_OPEN || operation->value != 0;
-  if (operation->kind != WEIR_CREATE || opens) return false;
-  operation->outcome = WEIR_DONE;
-  return true;
-}
-
 /* What a process remembers of the window stays in use when the store has forgotten it. */
 static void add_anyway(const struct model *model, const struct client *client,
                        weir_operation *operation) {
@@ -125,10 +115,6 @@ const struct mutant other_mutants[] = {
      .killed_by = CHECK_BOUND,
      .unchecked = OUTSIDE,
      .looks_once = true},
-    {.name = "a quota that closes no group",
-     .scope = "quota",
-     .killed_by = CHECK_OVERLAP,
-     .replace = never_close},
     {.name = "a quota that forgets the window before",
      .scope = "quota, a window ends after the edge",
      .killed_by = CHECK_OVERLAP,

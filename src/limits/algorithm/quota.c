@@ -319,10 +319,20 @@ static void quota_plan_opening(weir_rule_state *r, weir_operation_kind kind, int
   state->opening = state->opened = true;
 }
 
-/* What takes the place of a window whose count is lost: as near to it as its group allows. */
-static int64_t quota_after_loss(const weir_rule *rule, int64_t start_us) {
-  int64_t next_us = start_us + 1;
-  return next_us % rule->period_us != 0 ? next_us : start_us - rule->period_us / 2;
+/* A window whose count is lost makes way for one that begins a microsecond later. Where that is in the next
+ * group its own is closed, as that group then opens one as of its begin. */
+static void quota_plan_after_loss(weir_rule_state *r) {
+  quota_state *state = r->state;
+  int64_t period = r->rule->period_us, next_us = state->lost_us + 1;
+  int which = (int)(state->lost_us / period - state->group) + OWN;
+  if (next_us % period != 0) {
+    quota_plan_opening(r, WEIR_PUT, next_us);
+  } else {
+    quota_plan_open(r, WEIR_PUT, which)->value = 0;
+    quota_plan_open(r, WEIR_GET, which);
+  }
+  ((quota_memory *)r->memory)->known = false;
+  state->start_us = r->place = -1;
 }
 
 /* Adds to the window, once it is known. Till then it closes the group before, then opens its own. Closing
@@ -365,9 +375,7 @@ static void quota_charge(weir_rule_state *r) {
     return;
   }
   if (state->start_us == state->lost_us) {
-    quota_plan_opening(r, WEIR_PUT, quota_after_loss(r->rule, state->lost_us));
-    memory->known = false;
-    state->start_us = r->place = -1;
+    quota_plan_after_loss(r);
     return;
   }
   int64_t charged = memory->count + r->charge;

@@ -20,7 +20,8 @@ static void tell_stores(const weir_registry *registry, weir_certificate_tell *te
 static void tell_listener(const weir_config_listener *listener, weir_serve_tls *tls,
                           weir_certificate_tell *tell, void *to) {
   int64_t ends_s = tls != NULL ? weir_serve_tls_certificate_end_s(tls) : 0;
-  if (ends_s != 0) tell(to, &(weir_certificate){"listener", listener->address, listener->place, ends_s});
+  if (ends_s != 0)
+    tell(to, &(weir_certificate){"listener", listener->address, listener->place, ends_s});
 }
 
 void weir_certificates_in_use(weir_service *service, const weir_registry *registry,

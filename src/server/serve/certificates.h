@@ -11,7 +11,7 @@ typedef struct weir_certificate {
   const char *of;   /* "listener" or "store" */
   const char *name; /* its address, or name */
   weir_config_place place;
-  int64_t ends_s;   /* since 1970 */
+  int64_t ends_s; /* since 1970 */
 } weir_certificate;
 
 typedef void weir_certificate_tell(void *to, const weir_certificate *certificate);
