@@ -94,7 +94,8 @@ enum {
   API_REFUSED = 1 << WEIR_BAD_ARGUMENT | 1 << WEIR_BAD_KEY | 1 << WEIR_BAD_COST,
   API_STORE_AWAY = 1 << WEIR_TIMEOUT | 1 << WEIR_CONTENDED | 1 << WEIR_UNAVAILABLE |
                    1 << WEIR_UNKNOWN_OUTCOME | 1 << WEIR_REFUSED_BY_STORE,
-  API_ASKED = 1 << WEIR_OK | API_REFUSED | API_STORE_AWAY
+  API_ASKED = 1 << WEIR_OK | API_REFUSED | API_STORE_AWAY,
+  API_ENDED = API_ASKED | 1 << WEIR_PLACE_LOST /* of what was reserved */
 };
 
 /* `status` is one of `accepted`, and the message says why, where it is not WEIR_OK. */

@@ -79,7 +79,7 @@ static void call_commit(api_thread *thread) {
   weir_message *message = api_message(thread);
   weir_reservation *reservation = kept != NULL ? kept->reservation : NULL;
   weir_status status = weir_reservation_commit(reservation, message);
-  api_check_status(thread, status, API_ASKED, message);
+  api_check_status(thread, status, API_ENDED, message);
   if (kept == NULL) return;
   check_over(thread, reservation);
   if (api_chance(thread, 2) == 0) api_let_go(kept);
@@ -90,7 +90,7 @@ static void call_cancel(api_thread *thread) {
   weir_message *message = api_message(thread);
   weir_reservation *reservation = kept != NULL ? kept->reservation : NULL;
   weir_status status = weir_reservation_cancel(reservation, message);
-  api_check_status(thread, status, API_ASKED, message);
+  api_check_status(thread, status, API_ENDED, message);
   if (kept == NULL) return;
   check_over(thread, reservation);
   if (api_chance(thread, 2) == 0) api_let_go(kept);
@@ -104,7 +104,7 @@ static void call_reservation_settle(api_thread *thread) {
   for (size_t i = 0; i < 16; i++)
     costs[i] = api_chance(thread, 40) == 0 ? api_edge(thread) : api_chance(thread, 4);
   weir_status status = weir_reservation_settle(kept->reservation, costs, message);
-  api_check_status(thread, status, API_ASKED, message);
+  api_check_status(thread, status, API_ENDED, message);
   if (status == WEIR_OK) check_over(thread, kept->reservation);
   for (size_t i = 0; status == WEIR_OK && i < weir_limiter_rules(kept->limiter); i++)
     if (costs[i] < 0 || costs[i] > INT64_C(2147483648))
@@ -123,14 +123,14 @@ static void call_release_together(api_thread *thread) {
     some[i] = kept == NULL || api_chance(thread, 60) == 0 ? NULL : kept->reservation;
   }
   weir_status status = weir_release_together(some, count, tells ? statuses : NULL, message);
-  api_check_status(thread, status, API_ASKED, message);
+  api_check_status(thread, status, API_ENDED, message);
   for (size_t i = 0; i < count; i++)
     if (some[i] == NULL) {
       if (status != WEIR_BAD_ARGUMENT) api_fail(thread, "accepts a reservation that is NULL");
       return;
     }
   for (size_t i = 0; i < count; i++) {
-    if (tells) api_check_status(thread, statuses[i], API_ASKED, NULL);
+    if (tells) api_check_status(thread, statuses[i], API_ENDED, NULL);
     check_over(thread, some[i]);
   }
 }
