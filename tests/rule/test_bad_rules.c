@@ -21,6 +21,10 @@ static const struct {
     {"hunter2@h:1/s", "rule 1: no algorithm that is known", "quota"},
     {"quota:1/s;ann:hunter2@h", "rule 2: unknown algorithm \"ann\"", "quota"},
     {"token:1/s", "\"token\"", "fixed-window"},
+    {"quota:1/s;5/s,name=a", "rule 2: no algorithm is named", "; did you mean sliding-window:5/s?"},
+    {"hunter2/1m", "rule 1: no algorithm that is known", "quota"},
+    {"0/1m", "rule 1: no algorithm that is known", "quota"},
+    {"100/401d", "rule 1: no algorithm that is known", "quota"},
     {"fixed-window", "LIMIT/PERIOD", "100/1m"},
     {"fixed-window:5", "LIMIT/PERIOD", "100/1m"},
     {"fixed-window:0/s", "\"0\"", "1 to 1000000000"},
@@ -167,6 +171,9 @@ static void bears_very_long_text(void **state) {
 static void says_each_thing_in_one_sentence(void **state) {
   (void)state;
   static const char *const pairs[][2] = {
+      {"100/1m",
+       "rule 1: no algorithm is named: accepted are fixed-window, sliding-window, sliding-log, "
+       "quota, token-bucket, leaky-bucket and in-flight; did you mean sliding-window:100/1m?"},
       {"token-bucket:1/s,queue=3",
        "rule \"token-bucket:1/s,queue=3\": option queue belongs to "
        "leaky-bucket: token-bucket accepts burst=, hold=, lease=, debt= and name="},

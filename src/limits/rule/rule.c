@@ -216,6 +216,15 @@ static weir_status read_option(piece text, unsigned *seen, weir_rule *rule, weir
 /* --- rules --------------------------------------------------------------------------------------
  */
 
+/* "100/1m": a rule but for its algorithm, as other limiters write it; so it is no secret either. */
+static bool is_limit_and_period(piece text) {
+  piece period = text, limit;
+  int64_t us;
+  return cut(&period, '/', &limit) && read_number(limit, WEIR_LIMIT_MOST) >= 1 &&
+         weir_duration_parse(period.text, period.length, &us) && us >= WEIR_PERIOD_LEAST_US &&
+         us <= WEIR_PERIOD_MOST_US;
+}
+
 static weir_status read_kind(piece word, weir_rule *rule, weir_message *message) {
   const char *nearest = NULL;
   size_t distance = WEIR_WORD_FAR;
@@ -238,6 +247,9 @@ static weir_status read_kind(piece word, weir_rule *rule, weir_message *message)
     weir_message_set(message, "unknown algorithm \"%.*s\": accepted are %s%s%s", SHOW(word),
                      accepted, nearest != NULL ? "; the nearest is " : "",
                      nearest != NULL ? nearest : "");
+  else if (is_limit_and_period(word))
+    weir_message_set(message, "no algorithm is named: accepted are %s; did you mean %s:%.*s?",
+                     accepted, weir_kinds[WEIR_SLIDING_WINDOW].name, SHOW(word));
   else
     weir_message_set(message, "no algorithm that is known: accepted are %s", accepted);
   return WEIR_BAD_RULE;
