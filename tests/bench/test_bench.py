@@ -55,6 +55,17 @@ class Bench(ProgramTest):
         text = self.bench("--rule", WINDOW, "--baseline-pair", "--keys", "80", "--store", MEMCACHED, "--store", REDIS)
         self.assertIn("  raw loop of pairs", text)
 
+    def test_what_is_answered_locally_is_said(self):
+        told = "was answered locally, without the store"
+        over = ["--rule", "fixed-window:1/1d", "--keys", "10", "--store", "memory:"]
+        found = self.bench(*over)
+        self.assertRegex(found, r"\n\n(9\d|100)% of what was counted at memory:\n" + told + ":\nmore --keys")
+        self.assertLessEqual(max(map(len, found.splitlines())), 80)
+        self.assertNotIn(told, self.bench(*over, "--no-local-denial"))
+        self.assertNotIn(told, self.bench("--rule", WINDOW, "--store", "memory:"))
+        leased = self.bench("--rule", WINDOW + ",lease=100ms", "--keys", "1", "--store", "memory:")
+        self.assertIn(told + ", mostly from what was leased", leased)
+
     def test_a_hot_key_over_its_limit_is_answered_locally(self):
         line = self.lines("--rule", "quota:5/1d", "--hot", "--store", MEMCACHED)[0]["median"]
         self.assertGreater(line["local_share"], 0.9)

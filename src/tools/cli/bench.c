@@ -113,6 +113,22 @@ static void write_table(FILE *out, const weir_bench *bench, size_t from, size_t 
   }
 }
 
+/* Such a rate is none of the store. */
+static void write_locals(FILE *out, const weir_bench *bench) {
+  static const double most = 0.5;
+  for (size_t i = 0; i < bench->contestant_count; i++) {
+    double local = bench->contestants[i].median.local;
+    char label[LABEL_BYTES];
+    if (bench->contestants[i].baseline || local <= most) continue;
+    write_label(&bench->contestants[i], label);
+    fprintf(out, "\n%.0f%% of what was counted at %s\nwas answered locally, without the store%s\n",
+            local * 100, label,
+            bench->leases
+                ? ", mostly from what was leased"
+                : ":\nmore --keys, a higher limit or --no-local-denial measure the store");
+  }
+}
+
 static void write_text(FILE *out, const weir_bench_plan *plan, const weir_bench *bench) {
   static const char *const patterns[] = {"evenly used", "hot", "by zipf"};
   const char *rule = plan->store_count > 0 ? plan->rule : "the servers' own rules";
@@ -136,6 +152,7 @@ static void write_text(FILE *out, const weir_bench_plan *plan, const weir_bench 
     }
     if (columns > 0) write_table(out, bench, from, end);
   }
+  write_locals(out, bench);
 }
 
 /* --- for programs ---------------------------------------------------------------------------- */
