@@ -1,6 +1,7 @@
 """Every fault and every warning of doctor that any store may have, provoked: by real servers where they
 can be brought to it, else by a proxy in front of a real server. test_doctor_servers.py has the rest."""
 
+import json
 import re
 import time
 import unittest
@@ -267,6 +268,15 @@ class Usage(DoctorTest):
             self.assertEqual((result.returncode, result.stderr), (3, b""))
             self.assertIn(b"/no/a???", result.stdout)
             self.assertRegex(result.stdout, rb"\A[ -~\n]*\Z")
+
+    def test_it_fits_a_screen(self):
+        found = run("doctor", "--store", "memory:").stdout.decode().splitlines()
+        self.assertLessEqual(max(map(len, found)), 80, found)
+        told = [line for line in run("doctor", "--json", "--store", "memory:").stdout.splitlines()]
+        wanted = next(json.loads(line)["text"] for line in told if json.loads(line)["topic"] == "buckets")
+        begin = next(i for i, line in enumerate(found) if line.startswith("  ok       buckets     "))
+        self.assertEqual(found[begin][23:] + " " + found[begin + 1].strip(), wanted)
+        self.assertEqual(found[begin + 1][:24].strip(), found[begin + 1][23])
 
     def test_output_that_is_lost(self):
         for form in ([], ["--json"]):

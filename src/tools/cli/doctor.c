@@ -63,6 +63,24 @@ static bool same(const char *left, const char *right) {
   return left == right || (left != NULL && right != NULL && strcmp(left, right) == 0);
 }
 
+enum { COLUMNS = 80, BEFORE_TEXT = 23 };
+
+/* Goes on below the text's begin where a line is full. A word that is longer than a line stays whole. */
+static void print_wrapped(const char *text) {
+  size_t column = BEFORE_TEXT;
+  for (const char *word = text; *word != '\0';) {
+    size_t length = strcspn(word, " ");
+    bool first = word == text;
+    bool full = !first && column + 1 + length > COLUMNS;
+    if (full) printf("\n%*s", BEFORE_TEXT, "");
+    if (!first && !full) putchar(' ');
+    fwrite(word, 1, length, stdout);
+    column = (full ? BEFORE_TEXT : column + !first) + length;
+    word += length + (word[length] == ' ');
+  }
+  putchar('\n');
+}
+
 /* All that is about one server, or, NULL, about the store as a whole. Marks need no colour. */
 static void print_server(const findings *kept, const char *server) {
   static const char *const marks[] = {[WEIR_FINDING_FACT] = "ok",
@@ -75,9 +93,12 @@ static void print_server(const findings *kept, const char *server) {
   for (size_t i = 0; i < kept->count; i++) {
     const weir_finding *finding = &kept->list[i];
     if (!same(finding->server, server)) continue;
-    printf("  %s%-7s%s  %-10s  %s\n", weir_cli_colour_on(stdout, colours[finding->level]),
-           marks[finding->level], weir_cli_colour_on(stdout, WEIR_CLI_PLAIN), finding->topic,
-           finding->text);
+    printf("  %s%-7s%s  %-10s  ", weir_cli_colour_on(stdout, colours[finding->level]),
+           marks[finding->level], weir_cli_colour_on(stdout, WEIR_CLI_PLAIN), finding->topic);
+    if (strcmp(finding->topic, "ACL") == 0) /* a command to copy, whole */
+      puts(finding->text);
+    else
+      print_wrapped(finding->text);
   }
 }
 
