@@ -16,6 +16,7 @@ from program import (NO_DECISION, PROGRAM, RULE, TIMEOUT_S, USAGE, ProgramTest, 
 T = 1_800_000_000_000  # ms; a multiple of a minute
 TRACE = b"%d a 9\n%d a\n%d a 2\n%d b 11\n%d a 1\n" % (T, T + 1000, T + 2000, T + 2000, T + 60000)
 LINES_BEYOND_A_PIPE = 20000  # once they are written, the program has begun to read
+MANY_LINES = 10000000  # of a file that takes seconds
 EXPECTED = (b"%d\ta\t9\tallowed\t10\t1\t0\t60000000\t0\n"
             b"%d\ta\t1\tallowed\t10\t0\t0\t59000000\t0\n"
             b"%d\ta\t2\tdenied\t10\t0\t58000000\t58000000\t0\n"
@@ -252,6 +253,21 @@ class Stops(ProgramTest):
             self.assert_error(replay(stdin=TRACE, stdout=pipe), NO_DECISION, os.strerror(32))
 
 
+def until_progress(*arguments, stdin=subprocess.DEVNULL):
+    """What weir first writes to the terminal that stderr is; it is ended then, as its work is long."""
+    reader, writer = pty.openpty()
+    with subprocess.Popen([PROGRAM, *arguments], stdin=stdin, stdout=subprocess.DEVNULL, stderr=writer,
+                          env=environment()) as child:
+        os.close(writer)
+        try:
+            return os.read(reader, 4096)
+        except OSError:  # it has ended
+            return b""
+        finally:
+            os.close(reader)
+            child.kill()
+
+
 class Progress(ProgramTest):
     def stderr_of(self, lines, pause_s, terminal=True):
         """What replay writes to stderr while its trace comes in two parts."""
@@ -277,6 +293,14 @@ class Progress(ProgramTest):
         written = self.stderr_of(LINES_BEYOND_A_PIPE, 1.5)
         self.assertRegex(written, rb"\A\r[0-9]+ lines, [0-9]+ lines/s\x1b\[K")
         self.assertTrue(written.endswith(b"\r\x1b[K"), written)
+
+    def test_of_a_file_it_says_how_much_is_left(self):
+        """A compressed one, from stdin: of what it takes on the disk."""
+        with tempfile.TemporaryFile() as trace:
+            trace.write(gzip.compress(b"%d key\n" % T * MANY_LINES, 1))
+            trace.seek(0)
+            written = until_progress("replay", "--rule", RULE, stdin=trace)
+        self.assertRegex(written, rb"\A\r[0-9]+ lines, [0-9]+ lines/s, [0-9]+%, [0-9]+ (s|min) left\x1b\[K")
 
     def test_short_work_stays_silent(self):
         """On a busy machine it may not be short, so there are several tries."""

@@ -2,7 +2,11 @@
 
 import gzip
 import json
+import os
 import pathlib
+import pty
+import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -10,7 +14,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "cli"))
 
-from program import ProgramTest, run  # noqa: E402
+from program import PROGRAM, ProgramTest, environment, run  # noqa: E402
 
 RULE = ("--rule", "fixed-window:2/1m")
 LOG_LINE = ('{client} - {user} [10/Oct/2000:13:55:{second:02d} -0700] "GET {path}?a=b HTTP/1.1" 200 5 '
@@ -20,6 +24,40 @@ LOG_LINE = ('{client} - {user} [10/Oct/2000:13:55:{second:02d} -0700] "GET {path
 def log(*lines):
     return "".join(LOG_LINE.format(client=client, user=user, second=second, path=path)
                    for client, user, second, path in lines).encode()
+
+
+def on_a_terminal(*arguments):
+    """What weir first writes to a terminal, which is all it has; it is ended then, as its work is long."""
+    reader, writer = pty.openpty()
+    with subprocess.Popen([PROGRAM, "simulate", *arguments], stdin=subprocess.DEVNULL, stdout=writer,
+                          stderr=writer, env=environment()) as child:
+        os.close(writer)
+        try:
+            return os.read(reader, 4096)
+        finally:
+            os.close(reader)
+            child.kill()
+
+
+class Progress(ProgramTest):
+    SAID = rb"\A\r([0-9]+) lines, [0-9]+ lines/s, ([0-9]+)%, [0-9]+ (s|min) left\x1b\[K"
+
+    def test_a_share_of_all_files_and_the_time_left(self):
+        rules = [word for period in range(1, 9) for word in ("--rule", "sliding-window:9/%dm" % period)]
+        lines = 1500000
+        with tempfile.TemporaryDirectory() as folder:
+            for name, opened in (("plain", open), ("packed", gzip.open)):
+                with opened(folder + "/" + name, "wb") as file:
+                    file.write(b"1764028800000 key\n" * lines)
+            for name in ("plain", "packed"):
+                with self.subTest(name):
+                    said = on_a_terminal(*rules, folder + "/" + name)
+                    self.assertRegex(said, self.SAID)
+                    read, share = (int(one) for one in re.match(self.SAID, said).groups()[:2])
+                    self.assertAlmostEqual(share, 100 * read / lines, delta=25)
+
+    def test_a_share_of_what_is_made_up(self):
+        self.assertRegex(on_a_terminal(*RULE, "--generate", "poisson:requests=20000000"), self.SAID)
 
 
 class Simulate(ProgramTest):

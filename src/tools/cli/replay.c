@@ -277,12 +277,18 @@ static weir_status replay_line(replay *run, const char *text, size_t length) {
   return WEIR_OK;
 }
 
+static void show_progress(const replay *run, weir_cli_progress *progress) {
+  int64_t done, all;
+  bool known = weir_trace_file_measure(run->file, &done, &all);
+  weir_cli_progress_show(progress, run->line, known && all > 0 ? (double)done / (double)all : 0);
+}
+
 /* The exit status, after one line on stderr where it is not 0. */
 static int replay_all(replay *run) {
   weir_cli_progress progress;
   weir_status status = WEIR_OK;
   bool at_end = false;
-  weir_cli_progress_begin(&progress, run->quiet);
+  weir_cli_progress_begin(&progress, run->quiet, true);
   while (status == WEIR_OK && !at_end && !ferror(stdout)) {
     const char *text;
     size_t length;
@@ -290,7 +296,7 @@ static int replay_all(replay *run) {
     switch (weir_trace_file_next(run->file, &text, &length, &run->message)) {
       case WEIR_TRACE_LINE:
         status = replay_line(run, text, length);
-        weir_cli_progress_update(&progress, run->line);
+        if (weir_cli_progress_is_due(&progress)) show_progress(run, &progress);
         break;
       case WEIR_TRACE_END:
         at_end = true;

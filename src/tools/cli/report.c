@@ -117,23 +117,34 @@ static int64_t monotonic_ms(void) {
   return weir_clock_us(CLOCK_MONOTONIC) / 1000;
 }
 
-void weir_cli_progress_begin(weir_cli_progress *progress, bool quiet) {
-  *progress =
-      (weir_cli_progress){.enabled = !quiet && isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO)};
+void weir_cli_progress_begin(weir_cli_progress *progress, bool quiet, bool prints) {
+  bool shows_itself = prints && isatty(STDOUT_FILENO);
+  *progress = (weir_cli_progress){.enabled = !quiet && !shows_itself && isatty(STDERR_FILENO)};
   if (!progress->enabled) return;
   progress->begin_ms = monotonic_ms();
   progress->next_ms = progress->begin_ms + PROGRESS_FIRST_AFTER_MS;
 }
 
-void weir_cli_progress_update(weir_cli_progress *progress, uint64_t lines_done) {
-  if (!progress->enabled) return;
+bool weir_cli_progress_is_due(weir_cli_progress *progress) {
+  if (!progress->enabled) return false;
   int64_t now_ms = monotonic_ms();
-  if (now_ms < progress->next_ms) return;
+  if (now_ms < progress->next_ms) return false;
   progress->next_ms = now_ms + PROGRESS_EVERY_MS;
-  progress->shown = true;
+  return true;
+}
+
+void weir_cli_progress_show(weir_cli_progress *progress, uint64_t lines_done, double share) {
   /* at least PROGRESS_FIRST_AFTER_MS have passed, so the divisor is not 0 */
-  uint64_t rate = lines_done * 1000 / (uint64_t)(now_ms - progress->begin_ms);
-  fprintf(stderr, "\r%" PRIu64 " lines, %" PRIu64 " lines/s\033[K", lines_done, rate);
+  int64_t passed_ms = monotonic_ms() - progress->begin_ms;
+  progress->shown = true;
+  double left_s = share > 0 ? (double)passed_ms / 1000 * (1 - share) / share : 0;
+  bool long_yet = left_s >= 120;
+  char left[64] = "";
+  if (share > 0)
+    snprintf(left, sizeof left, ", %.0f%%, %.0f %s left", share * 100,
+             long_yet ? left_s / 60 : left_s, long_yet ? "min" : "s");
+  fprintf(stderr, "\r%" PRIu64 " lines, %" PRIu64 " lines/s%s\033[K", lines_done,
+          lines_done * 1000 / (uint64_t)passed_ms, left);
 }
 
 void weir_cli_progress_end(weir_cli_progress *progress) {

@@ -80,10 +80,16 @@ typedef struct weir_cli_progress {
   int64_t next_ms;
 } weir_cli_progress;
 
-/* Silent when `quiet`, and unless stderr is a terminal and stdout is none: there, the results
- * themselves show. */
-void weir_cli_progress_begin(weir_cli_progress *progress, bool quiet);
-void weir_cli_progress_update(weir_cli_progress *progress, uint64_t lines_done);
+/* Silent when `quiet`, and unless stderr is a terminal. `prints`: results come meanwhile, which show
+ * themselves where stdout is a terminal. */
+void weir_cli_progress_begin(weir_cli_progress *progress, bool quiet, bool prints);
+
+/* Whether the line is to be written anew. Asked for every piece of work, so that only then anybody
+ * finds out how far it has come. */
+bool weir_cli_progress_is_due(weir_cli_progress *progress);
+
+/* `share`: of the work, 0 to 1, from which the time that is left follows; 0 or below: not known. */
+void weir_cli_progress_show(weir_cli_progress *progress, uint64_t lines_done, double share);
 void weir_cli_progress_end(weir_cli_progress *progress);
 
 #endif

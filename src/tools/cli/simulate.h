@@ -8,6 +8,7 @@
 #include "logs/access_log.h"
 #include "logs/trace.h"
 #include "options.h"
+#include "report.h"
 #include "simulate/generator.h"
 #include "simulate/held.h"
 #include "simulate/record.h"
@@ -137,6 +138,9 @@ void weir_cli_input_close(weir_cli_input *input);
 
 weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arrival,
                                   weir_message *message);
+
+/* After each of these: how far the input has been read, on a terminal. */
+void weir_cli_input_show_progress(const weir_cli_input *input, weir_cli_progress *progress);
 
 /* What requests are read into; NULL: not wanted. With `held`, nothing else is. */
 typedef struct weir_cli_readers {

@@ -346,6 +346,27 @@ static weir_status read_into(const weir_cli_input *input, const weir_cli_readers
   return status;
 }
 
+/* Of all that there is to read; 0 or below: not known, as of a pipe. */
+static double share_read(const weir_cli_input *input) {
+  int64_t done = 0, all = 0;
+  if (input->generator != NULL) {
+    done = (int64_t)input->lines;
+    all = done + weir_generator_left(input->generator);
+  }
+  for (size_t i = 0; i < input->source_count; i++) {
+    int64_t one_done, one_all;
+    if (!weir_trace_file_measure(input->sources[i].file, &one_done, &one_all)) return -1;
+    done += one_done;
+    all += one_all;
+  }
+  return all > 0 ? (double)done / (double)all : 0;
+}
+
+void weir_cli_input_show_progress(const weir_cli_input *input, weir_cli_progress *progress) {
+  if (weir_cli_progress_is_due(progress))
+    weir_cli_progress_show(progress, input->lines, share_read(input));
+}
+
 int weir_cli_input_read(weir_cli_input *input, const weir_cli_readers *readers) {
   const char *key = input->options->key != NULL ? input->options->key : "client";
   weir_status status = WEIR_OK;
@@ -353,11 +374,11 @@ int weir_cli_input_read(weir_cli_input *input, const weir_cli_readers *readers) 
   weir_cli_progress progress;
   weir_cli_arrival a;
   weir_cli_step step = WEIR_CLI_ARRIVAL;
-  weir_cli_progress_begin(&progress, input->options->quiet);
+  weir_cli_progress_begin(&progress, input->options->quiet, false);
   while (status == WEIR_OK &&
          (step = weir_cli_input_next(input, &a, &message)) == WEIR_CLI_ARRIVAL) {
     status = read_into(input, readers, &a, &message);
-    weir_cli_progress_update(&progress, input->lines);
+    weir_cli_input_show_progress(input, &progress);
   }
   if (step == WEIR_CLI_INPUT_BROKEN) status = WEIR_BAD_ARGUMENT;
   weir_cli_progress_end(&progress);

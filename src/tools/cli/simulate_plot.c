@@ -74,19 +74,27 @@ static bool choose_key(const weir_cli_options *options, const weir_simulation *s
 /* A clock that goes back stands still, as in the simulation. */
 static weir_status collect(weir_cli_input *input, struct history *history, weir_message *message) {
   weir_cli_arrival arrival;
-  weir_cli_step step;
+  weir_cli_step step = WEIR_CLI_INPUT_END;
+  weir_status status = WEIR_OK;
   int64_t latest_us = INT64_MIN;
-  while ((step = weir_cli_input_next(input, &arrival, message)) == WEIR_CLI_ARRIVAL) {
+  weir_cli_progress progress;
+  weir_cli_progress_begin(&progress, input->options->quiet, false);
+  while (status == WEIR_OK &&
+         (step = weir_cli_input_next(input, &arrival, message)) == WEIR_CLI_ARRIVAL) {
+    weir_cli_input_show_progress(input, &progress);
     if (arrival.key_length != history->key_length ||
         memcmp(arrival.key, history->key, history->key_length) != 0)
       continue;
-    if (!weir_array_grow(&history->requests, &history->room, history->count + 1,
-                         sizeof *history->requests))
-      return WEIR_NO_MEMORY;
     if (arrival.time_us > latest_us) latest_us = arrival.time_us;
-    history->requests[history->count++] = (weir_curve_request){latest_us, arrival.cost};
+    if (weir_array_grow(&history->requests, &history->room, history->count + 1,
+                        sizeof *history->requests))
+      history->requests[history->count++] = (weir_curve_request){latest_us, arrival.cost};
+    else
+      status = WEIR_NO_MEMORY;
   }
-  return step == WEIR_CLI_INPUT_END ? WEIR_OK : WEIR_BAD_ARGUMENT;
+  weir_cli_progress_end(&progress);
+  if (status == WEIR_OK && step == WEIR_CLI_INPUT_BROKEN) status = WEIR_BAD_ARGUMENT;
+  return status;
 }
 
 /* The periods in which the key asked for most; they begin a little before. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <weir/backend.h>
 #include <zlib.h>
@@ -17,6 +18,7 @@
 
 struct weir_trace_file {
   gzFile input;
+  int64_t size; /* when it was opened; below 0: it is no plain file */
   bool at_end;
   size_t start; /* buffer[start] to buffer[end - 1] has been read but not handed out */
   size_t end;
@@ -39,6 +41,10 @@ weir_trace_file *weir_trace_file_open(const char *path, weir_message *message) {
     free(file);
     return NULL;
   }
+  struct stat about;
+  bool from_stdin = strcmp(path, "-") == 0;
+  bool known = (from_stdin ? fstat(STDIN_FILENO, &about) : stat(path, &about)) == 0;
+  file->size = known && S_ISREG(about.st_mode) ? about.st_size : -1;
   file->input = input;
   file->at_end = false;
   file->start = file->end = 0;
@@ -49,6 +55,13 @@ void weir_trace_file_close(weir_trace_file *file) {
   if (file == NULL) return;
   gzclose_r(file->input);
   free(file);
+}
+
+bool weir_trace_file_measure(const weir_trace_file *file, int64_t *done, int64_t *all) {
+  *all = file->size;
+  *done = file->size >= 0 ? gzoffset(file->input) : -1;
+  if (*done > *all) *done = *all; /* it grows */
+  return *done >= 0;
 }
 
 /* Z_BUF_ERROR from a reader means that the compressed data stops before its end. */

@@ -34,6 +34,10 @@ weir_trace_step weir_trace_file_next(weir_trace_file *file, const char **text, s
  */
 bool weir_trace_file_skip(weir_trace_file *file, weir_message *message);
 
+/* How many bytes of the file have been read, compressed as they are, and how many there are; false
+ * where it is no file with an end, such as a pipe. It costs a system call. */
+bool weir_trace_file_measure(const weir_trace_file *file, int64_t *done, int64_t *all);
+
 /* NULL is fine. */
 void weir_trace_file_close(weir_trace_file *file);
 

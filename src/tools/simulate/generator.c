@@ -250,3 +250,7 @@ bool weir_generator_next(weir_generator *generator, weir_arrival *arrival) {
   sink(generator, 0);
   return true;
 }
+
+int64_t weir_generator_left(const weir_generator *generator) {
+  return generator->requests;
+}

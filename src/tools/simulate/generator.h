@@ -35,4 +35,7 @@ void weir_generator_destroy(weir_generator *generator);
 /* In order of time. False: there are no more. */
 bool weir_generator_next(weir_generator *generator, weir_arrival *arrival);
 
+/* How many requests are still to come. */
+int64_t weir_generator_left(const weir_generator *generator);
+
 #endif
