@@ -9,11 +9,13 @@ WEIR_SHOTS=FOLDER keeps pictures, light, dark and narrow, to look at."""
 import html
 import http.server
 import os
+import pathlib
 import re
 import subprocess
 import tempfile
 import threading
 import unittest
+import urllib.request
 
 from server import BASE, PATIENCE_S, Server
 
@@ -21,6 +23,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
          "--disable-dev-shm-usage", "--virtual-time-budget=8000"]
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"> m\u00fcller".encode()
+PAGE = pathlib.Path(__file__).parents[2] / "src/server/serve/status.html"
 CONFIG = BASE.replace("limiters:\n", """  away: {url: "redis://127.0.0.1:1?timeout=1s", fallback: allow}
 limiters:
   keys: {store: main, rule: "quota:1/1d", log_keys: plain}
@@ -45,6 +48,41 @@ def text_of(dom, name):
     """What the element with this id says."""
     found = re.search(r'<(\w+)[^>]* id="%s"[^>]*>(.*?)</\1>' % name, dom, re.DOTALL)
     return html.unescape(re.sub(r"<[^>]+>", " ", found.group(2)))
+
+
+# What is wider than its frame, once there are figures; and cells that lost their heads.
+MEASURE = """<script>
+setInterval(() => {
+  const all = [document.documentElement, ...document.querySelectorAll(".wide")].filter(one => one.clientWidth > 0);
+  const wide = all.filter(one => one.scrollWidth > one.clientWidth);
+  const bare = [...document.querySelectorAll("tbody td:not([colspan]):not([data-label])")];
+  const shown = document.querySelectorAll("#limiters td[data-label]").length > 0;
+  document.title = !shown ? "no figures" : wide.length + bare.length > 0
+    ? "not " + [...wide.map(one => one.scrollWidth), ...bare.map(one => one.outerHTML)].join(" ")
+    : `fits ${all.length - 1} tables`;
+}, 100);
+</script>"""
+
+
+def serve_pages(test, pages):
+    """Pages by path, from another origin; the rest is that of "/"."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json" if self.path.endswith("json") else "text/html")
+            self.end_headers()
+            self.wfile.write(pages.get(self.path, pages["/"]))
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    test.addCleanup(thread.join)
+    test.addCleanup(server.server_close)
+    test.addCleanup(server.shutdown)
+    return "http://127.0.0.1:%d/" % server.server_address[1]
 
 
 class Load:
@@ -93,6 +131,15 @@ class Page(unittest.TestCase):
         self.assertRegex(text_of(dom, "tiles"), r"Decisions\s+[\d.,]+\s+a second")  # two polls at least
         self.assertRegex(dom, r'<polyline points="[\d.]+,[\d.]+ ')
 
+    def test_a_narrow_screen_shows_all_columns(self):
+        """The page with the figures of a server, from a page server, as a page's own policy lets nobody measure."""
+        with Server(CONFIG) as server, Load(server):
+            told = urllib.request.urlopen("http://127.0.0.1:%d/status.json" % server.ports["admin"][0]).read()
+        text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", PAGE.read_text(encoding="utf-8"))
+        base = serve_pages(self, {"/": (text + MEASURE).encode(), "/status.json": told})
+        dom = look(base, "--dump-dom", "--window-size=500,1400")
+        self.assertRegex(re.search(r"<title>(\w+ [^<]*)</title>", dom).group(1), r"\Afits \d+ tables\Z")
+
     def test_a_token_is_asked_for(self):
         admin = 'admin: {address: "127.0.0.1:0"'
         with Server(BASE.replace(admin, admin + ', auth: "s3cret-token"')) as server:
@@ -139,33 +186,14 @@ all();
 
 
 class Foreign(unittest.TestCase):
-    """A page server of another origin, at another port of loopback."""
-
-    def serve(self, page):
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html")
-                self.end_headers()
-                self.wfile.write(page.encode())
-
-            def log_message(self, *_):
-                pass
-
-        pages = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=pages.serve_forever)
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(pages.server_close)
-        self.addCleanup(pages.shutdown)
-        return "http://127.0.0.1:%d/" % pages.server_address[1]
+    """A page of another origin, at another port of loopback."""
 
     def test_a_page_of_another_origin_changes_nothing(self):
         with Server(BASE) as server:
             client = server.connect()
             client.ask("WEIR.TAKE", "api", "victim")
             page = FOREIGN.replace("HTTP", str(server.ports["http"][0])).replace("ADMIN", str(server.ports["admin"][0]))
-            dom = look(self.serve(page), "--dump-dom")
+            dom = look(serve_pages(self, {"/": page.encode()}), "--dump-dom")
             self.assertIn("<title>done</title>", dom)
             left = client.ask("WEIR.PEEK", "api", "victim")
             self.assertEqual(left[left.index("remaining") + 1], 2, dom)

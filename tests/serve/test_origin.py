@@ -98,6 +98,7 @@ class Origin(unittest.TestCase):
                 self.assertEqual(self.ask("admin", request("GET", path, *fields, host="Host: " + host))[0], 403, path)
         link = ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"]
         self.assertEqual(self.ask("admin", request("GET", "/status", *link))[0], 200)
+        self.assertEqual(self.ask("admin", request("GET", "/", *link))[0], 200)
         self.assertEqual(self.ask("admin", request("GET", "/status", *link, host="Host: evil.example"))[0], 403)
         self.assertEqual(self.ask("admin", request("GET", "/status.json", *link))[0], 403)
         self.assertEqual(self.ask("admin", request("GET", "/status", *link[:2], "Sec-Fetch-Dest: iframe"))[0], 403)

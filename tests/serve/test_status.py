@@ -200,6 +200,7 @@ class Figures(unittest.TestCase):
     def test_the_page_is_whole_and_asks_nobody_else(self):
         code, body, fields = page(self.server, "/status")
         self.assertEqual((code, fields["content-type"]), (200, "text/html; charset=utf-8"))
+        self.assertEqual(page(self.server, "/")[:2], (code, body))
         self.assertEqual(body, (ROOT / "src/server/serve/status.html").read_text(encoding="utf-8"))
         links, ids = [], []
 
@@ -302,6 +303,7 @@ class Tokens(unittest.TestCase):
         config = BASE.replace('admin: {address: "127.0.0.1:0"}', 'admin: {address: "127.0.0.1:0", auth: "s3cret-token"}')
         with Server(config) as server:
             self.assertEqual(page(server, "/status")[0], 200)
+            self.assertEqual(page(server, "/")[0], 200)
             for path in ("/status.json", "/metrics", "/readyz", "/status/", "/status.html"):
                 self.assertEqual(page(server, path)[0], 401, path)
             token = "Authorization: Bearer s3cret-token"

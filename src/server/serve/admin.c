@@ -346,6 +346,11 @@ static void write_status(weir_service *service, weir_bytes *out) {
 /* --- requests -----------------------------------------------------------------------------------
  */
 
+/* The page to look at: whoever asks for the port alone gets it too. */
+static bool is_status_page(const weir_http_request *request) {
+  return weir_http_is_path(request, "/status") || weir_http_is_path(request, "/");
+}
+
 /* The status of the answer; 0: there is no such page. */
 static int write_page(weir_service *service, const weir_http_request *request, const char **type,
                       weir_bytes *out) {
@@ -353,7 +358,7 @@ static int write_page(weir_service *service, const weir_http_request *request, c
   if (weir_http_is_path(request, "/metrics")) {
     *type = "text/plain; version=0.0.4; charset=utf-8";
     weir_serve_write_metrics(service, out);
-  } else if (weir_http_is_path(request, "/status")) {
+  } else if (is_status_page(request)) {
     *type = "text/html; charset=utf-8";
     weir_bytes_add(out, weir_status_page, weir_status_page_length);
   } else if (weir_http_is_path(request, "/status.json")) {
@@ -377,7 +382,7 @@ static weir_read_result read_request(weir_connection *connection, const char *by
   weir_http_request request;
   bool is_known;
   weir_read_result got =
-      weir_serve_read_http(connection, bytes, length, used, "/status", &request, &is_known);
+      weir_serve_read_http(connection, bytes, length, used, is_status_page, &request, &is_known);
   if (got != WEIR_READ_ONE) return got;
   weir_serve_count(&connection->loop->served.counts.admin, 1);
   weir_bytes page = {0};
@@ -390,7 +395,7 @@ static weir_read_result read_request(weir_connection *connection, const char *by
        "/places/out"}};
   bool of_places =
       weir_http_is_path(&request, "/places") || weir_http_is_path(&request, "/places/out");
-  bool opens = weir_http_is_path(&request, "/status"); /* others may link to it */
+  bool opens = is_status_page(&request); /* others may link to it */
   bool reads = weir_http_is(request.method, "GET") || weir_http_is(request.method, "HEAD");
   if (weir_serve_is_from_here(connection, &request, opens, &refusal)) {
     if (!is_known)

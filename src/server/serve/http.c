@@ -57,8 +57,8 @@ weir_serve_standing weir_serve_look_at_credential(weir_connection *connection,
 }
 
 weir_read_result weir_serve_read_http(weir_connection *connection, const char *bytes, size_t length,
-                                      size_t *used, const char *open, weir_http_request *request,
-                                      bool *is_known) {
+                                      size_t *used, weir_serve_opens *opens,
+                                      weir_http_request *request, bool *is_known) {
   static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
   const weir_config_limits *limits = weir_loop_limits(connection->loop);
   const weir_http_limits most = {(size_t)limits->http_header_bytes,
@@ -83,7 +83,7 @@ weir_read_result weir_serve_read_http(weir_connection *connection, const char *b
   size_t position = 0;
   bool shows = weir_http_next_field(request, "Authorization", &position, &shown);
   weir_serve_standing standing =
-      open != NULL && weir_http_is_path(request, open)
+      opens != NULL && opens(request)
           ? WEIR_SERVE_KNOWN
           : weir_serve_look_at_credential(connection, shows ? &shown : NULL);
   *is_known = standing == WEIR_SERVE_KNOWN;

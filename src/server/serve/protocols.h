@@ -16,13 +16,16 @@ extern const weir_protocol weir_protocol_resp, weir_protocol_http, weir_protocol
 #define WEIR_SERVE_HTTP_FULL \
   "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
+/* Whether a request needs no token. */
+typedef bool weir_serve_opens(const weir_http_request *request);
+
 /* Reads a request and looks at its token: WEIR_READ_ONE has one to be answered, and *is_known says
  * whether it shows a token that its listener asks for. Anything else is what the protocol's read()
- * returns; of a request that is broken the answer is queued already. `open`: a path that needs no
- * token; NULL: none. */
+ * returns; of a request that is broken the answer is queued already. `opens` may be
+ * NULL: none does without. */
 weir_read_result weir_serve_read_http(weir_connection *connection, const char *bytes, size_t length,
-                                      size_t *used, const char *open, weir_http_request *request,
-                                      bool *is_known);
+                                      size_t *used, weir_serve_opens *opens,
+                                      weir_http_request *request, bool *is_known);
 
 /* enum weir_http_format of the answer to this request. */
 unsigned weir_serve_http_format(const weir_http_request *request);
