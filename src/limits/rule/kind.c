@@ -60,6 +60,8 @@ bool weir_rule_settles(const weir_rule *rule) {
   return weir_kinds[rule->kind].traits & WEIR_KIND_SETTLES;
 }
 
+const weir_rule_kind weir_kind_usual = WEIR_SLIDING_WINDOW;
+
 bool weir_rule_is_held(const weir_rule *rule) {
   return weir_kinds[rule->kind].traits & WEIR_KIND_HELD;
 }

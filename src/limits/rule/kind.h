@@ -29,6 +29,9 @@ typedef struct weir_kind {
 
 extern const weir_kind weir_kinds[WEIR_RULE_KINDS]; /* by weir_rule_kind */
 
+/* What is probably meant by who names none. */
+extern const weir_rule_kind weir_kind_usual;
+
 /* Makes of a log the window that never admits more than it: with weighed costs, which a log cannot
  * have, as it keeps an entry for each request. */
 void weir_rule_count_entries(weir_rule *rule);

@@ -249,7 +249,7 @@ static weir_status read_kind(piece word, weir_rule *rule, weir_message *message)
                      nearest != NULL ? nearest : "");
   else if (is_limit_and_period(word))
     weir_message_set(message, "no algorithm is named: accepted are %s; did you mean %s:%.*s?",
-                     accepted, weir_kinds[WEIR_SLIDING_WINDOW].name, SHOW(word));
+                     accepted, weir_kinds[weir_kind_usual].name, SHOW(word));
   else
     weir_message_set(message, "no algorithm that is known: accepted are %s", accepted);
   return WEIR_BAD_RULE;
