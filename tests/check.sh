@@ -5,6 +5,7 @@
 #
 #   sh tests/check.sh          the check
 #   sh tests/check.sh --list   only writes tests/check.list anew, from the tests that there are
+#   sh tests/check.sh --packages unit   only installs what unit tests need; "all": what the check needs
 #
 # Presets are built one after the other, each while the tests of those before it run: these wait for
 # servers and windows much of the time, and a build of lower priority does not disturb them. Of four
@@ -142,7 +143,7 @@ check() {
 write_list() {
   for preset in $presets; do
     step "configure-$preset" configure "$preset" >&2 || return
-    ctest --preset "$preset" -N | sed -n "s/^ *Test *#[0-9]*: */$preset /p"
+    ctest --preset "$preset" -N | sed -n "s/ (Disabled)\$//; s/^ *Test *#[0-9]*: */$preset /p"
   done >"$logs/list.new"
   while read -r line; do
     grep -Fx "$line npm" "$list" || echo "$line"
@@ -177,25 +178,48 @@ again() {
   done <"$logs/again"
 }
 
-if [ "${1-}" = --list ]; then
+# What unit tests need: a compiler, the libraries and the stores.
+install_unit() {
+  sh tests/packages.sh gcc g++ cmake ninja-build pkg-config python3 libmemcached-dev libssl-dev libhiredis-dev \
+    libsodium-dev zlib1g-dev libjansson-dev libyaml-dev libevent-dev libnghttp2-dev libcmocka-dev memcached \
+    redis-server nutcracker openssl curl gnuplot-nox
+}
+
+install_all() {
+  # A Node.js of another origin brings its headers along, and Debian's would not go beside it.
+  node=
+  if ! command -v node >/dev/null || [ ! -e /usr/include/node/node_api.h ]; then
+    node="nodejs libnode-dev"
+  fi
+  install_unit && sh tests/packages.sh $node clang lld libclang-rt-dev clang-format clang-tidy abigail-tools doxygen \
+    mandoc bsdextrautils dpkg-dev debhelper lintian file zsh prometheus systemd valgrind nginx-light caddy haproxy \
+    python3-redis node-redis python3-grpcio python3-protobuf nghttp2-client chromium python3-pip \
+    python3-setuptools python3-wheel python3-venv python3-flask python3-django python3-starlette \
+    python3-uvicorn python3-fastapi python3-httpx python3-gevent uwsgi-core uwsgi-plugin-python3 mypy gunicorn \
+    php-cli php-redis ruby ruby-redis
+}
+
+case "${1-} ${2-}" in
+" ") ;;
+"--list ")
   write_list
   exit
-fi
+  ;;
+"--packages unit")
+  install_unit
+  exit
+  ;;
+"--packages all")
+  install_all
+  exit
+  ;;
+*)
+  echo "check.sh: --list, --packages unit and --packages all are accepted" >&2
+  exit 2
+  ;;
+esac
 
-# A Node.js of another origin brings its headers along, and Debian's would not go beside it.
-node=
-if ! command -v node >/dev/null || [ ! -e /usr/include/node/node_api.h ]; then
-  node="nodejs libnode-dev"
-fi
-
-step packages sh tests/packages.sh $node gcc g++ clang lld libclang-rt-dev clang-format cmake ninja-build \
-  pkg-config python3 libmemcached-dev libssl-dev libhiredis-dev libsodium-dev zlib1g-dev libjansson-dev \
-  libyaml-dev libevent-dev libnghttp2-dev libcmocka-dev memcached redis-server nutcracker gnuplot-nox clang-tidy \
-  abigail-tools doxygen mandoc bsdextrautils dpkg-dev debhelper lintian file zsh prometheus curl openssl systemd \
-  nginx-light caddy haproxy python3-redis node-redis python3-grpcio python3-protobuf nghttp2-client \
-  chromium python3-pip python3-setuptools python3-wheel python3-venv python3-flask python3-django \
-  python3-starlette python3-uvicorn python3-fastapi python3-httpx python3-gevent uwsgi-core uwsgi-plugin-python3 \
-  mypy gunicorn php-cli php-redis ruby ruby-redis || {
+step packages install_all || {
   failed=1
   finish
 }
