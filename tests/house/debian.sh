@@ -117,6 +117,11 @@ done
 [ -s "$root/usr/share/bash-completion/completions/weir" ] || fail "no completion for bash"
 [ -s "$root/usr/share/zsh/vendor-completions/_weir" ] || fail "no completion for zsh"
 
+# --- the server's configuration, as it comes, which an upgrade leaves as its owner has it
+
+[ "$(dpkg-deb -I "$folder"/weir-serve_*.deb conffiles)" = /etc/weir/weir.yaml ] || fail "no configuration"
+"$root/usr/bin/weir" check "$root/etc/weir/weir.yaml" >said 2>&1 || fail "$(cat said)"
+
 # --- the server's units: systemd understands them, and finds them tight
 
 mkdir units

@@ -1,6 +1,9 @@
-"""Sockets that systemd hands over, by docs/serve/systemd.md; house/debian looks at the units."""
+"""Sockets that systemd hands over, by docs/serve/systemd.md, and the configuration that the package brings;
+house/debian looks at the units."""
 
 import os
+import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -8,7 +11,10 @@ import tempfile
 import unittest
 
 from recipe import blocks, on_free_ports, replace
-from server import MORTAL, PATIENCE_S, PROGRAM, Client, Store, await_that, http
+from server import MORTAL, PATIENCE_S, PROGRAM, Client, Server, Store, await_that, http
+from test_http import get
+
+PACKAGED = pathlib.Path(__file__).parents[2] / "src/server/serve/systemd/weir.yaml"
 
 
 def connect(path):
@@ -24,6 +30,23 @@ def connect(path):
 
     await_that(try_to, path)
     return connected[0]
+
+
+class Packaged(unittest.TestCase):
+    def test_the_configuration_that_comes_along_serves(self):
+        """At ports of its own: those of the file may be taken here."""
+        text = PACKAGED.read_text(encoding="utf-8")
+        addresses = re.findall(r'address: "([^"]*)"', text)
+        self.assertEqual([one.rsplit(":", 1)[0] for one in addresses], ["127.0.0.1"] * 3)
+        with Server(re.sub(r'address: "127\.0\.0\.1:\d+"', 'address: "127.0.0.1:0"', text)) as server:
+            for protocol, path in (("http", "/check/api?key=alice"), ("admin", "/")):
+                client = server.connect(protocol)
+                self.assertEqual(http(client, get(path))[0], 200)
+                client.close()
+            client = server.connect()
+            told = client.ask("WEIR.TAKE", "api", "alice")
+            client.close()
+            self.assertEqual(told[told.index("remaining") + 1], 98)
 
 
 class Activation(unittest.TestCase):
