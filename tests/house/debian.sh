@@ -111,7 +111,7 @@ with weir.Store('$WEIR_TEST_MEMCACHED_META&timeout=10s') as store:
     print(weir.__version__, weir.Limiter(store, 'quota:1/1h').take('python').allowed)" >>said
 done
 grep -q "^$(field python3-weir Version) True$" said && grep -q ' False$' said || fail "Python says $(cat said)"
-for page in man1/weir.1 man1/weir-take.1 man3/libweir.3 man3/weir_limiter_take.3; do
+for page in man1/weir.1 man1/weir-take.1 man3/libweir.3 man3/weir_limiter_take.3 man5/weir.yaml.5; do
   [ -s "$root/usr/share/man/$page.gz" ] || fail "no page $page"
 done
 [ -s "$root/usr/share/bash-completion/completions/weir" ] || fail "no completion for bash"
