@@ -1,4 +1,4 @@
-# needs.sh CMAKE CC SOURCE: where the programs are missing that single tests need, and node's headers, the tests are
+# needs.sh CMAKE CC SOURCE: where the programs are missing that single tests need, the tests are
 # configured all the same, and what is left out is named.
 set -eu
 cmake=$1 cc=$2 source=$3
@@ -37,7 +37,7 @@ left ruby serve/clients
 left doxygen house/reference
 left zsh house/completion_zsh
 left clang-tidy house/tidy
-left node bindings/node examples/stream_proxy_node
+left node bindings/node examples/pages examples/stream_proxy_node
 left valgrind bench/weight
 
 # What is left out stays in ctest's lists, as disabled, which tests/check.sh counts as failed.
