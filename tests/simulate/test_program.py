@@ -56,6 +56,13 @@ class Progress(ProgramTest):
                     read, share = (int(one) for one in re.match(self.SAID, said).groups()[:2])
                     self.assertAlmostEqual(share, 100 * read / lines, delta=25)
 
+    def test_lines_that_are_left_out_count(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/log"
+            with open(path, "wb") as file:  # of many members, which are one text
+                file.write(gzip.compress(log(("192.0.2.1", "-", 1, "/other")) * 100000) * 200)
+            self.assertRegex(on_a_terminal(*RULE, "--path", "/api", path), self.SAID)
+
     def test_a_share_of_what_is_made_up(self):
         self.assertRegex(on_a_terminal(*RULE, "--generate", "poisson:requests=20000000"), self.SAID)
 

@@ -24,6 +24,8 @@ const weir_kind weir_kinds[WEIR_RULE_KINDS] = {
     [WEIR_IN_FLIGHT] = {"in-flight", "if", WEIR_KIND_HELD | WEIR_KIND_LEASES, 1, WEIR_LIMIT_MOST},
 };
 
+const weir_rule_kind weir_kind_usual = WEIR_SLIDING_WINDOW;
+
 const char *weir_rule_kind_name(weir_rule_kind kind) {
   return weir_kinds[kind].name;
 }
@@ -59,8 +61,6 @@ bool weir_rule_gives_places(const weir_rule *rule) {
 bool weir_rule_settles(const weir_rule *rule) {
   return weir_kinds[rule->kind].traits & WEIR_KIND_SETTLES;
 }
-
-const weir_rule_kind weir_kind_usual = WEIR_SLIDING_WINDOW;
 
 bool weir_rule_is_held(const weir_rule *rule) {
   return weir_kinds[rule->kind].traits & WEIR_KIND_HELD;

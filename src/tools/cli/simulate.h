@@ -117,11 +117,12 @@ typedef struct weir_cli_input {
   weir_generator *generator;  /* NULL: files */
   weir_cli_source *sources;
   size_t source_count;
-  weir_cli_source *latest; /* whose request was handed out; NULL: none was */
-  uint64_t lines;          /* read so far, of all files */
-  uint64_t keyless;        /* lines of an access log without what is the key */
-  uint64_t filtered;       /* lines that --status or --path leave out */
-  uint64_t malformed;      /* how many; the first of them: */
+  weir_cli_source *latest;    /* whose request was handed out; NULL: none was */
+  uint64_t lines;             /* read so far, of all files */
+  weir_cli_progress progress; /* of that, between its begin and end */
+  uint64_t keyless;           /* lines of an access log without what is the key */
+  uint64_t filtered;          /* lines that --status or --path leave out */
+  uint64_t malformed;         /* how many; the first of them: */
   weir_cli_malformed first[WEIR_CLI_MALFORMED_SHOWN];
 } weir_cli_input;
 
@@ -138,9 +139,6 @@ void weir_cli_input_close(weir_cli_input *input);
 
 weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arrival,
                                   weir_message *message);
-
-/* After each of these: how far the input has been read, on a terminal. */
-void weir_cli_input_show_progress(const weir_cli_input *input, weir_cli_progress *progress);
 
 /* What requests are read into; NULL: not wanted. With `held`, nothing else is. */
 typedef struct weir_cli_readers {

@@ -212,6 +212,29 @@ static weir_status take_line(weir_cli_input *input, weir_cli_source *source, con
 
 /* --- one file --------------------------------------------------------------------------------- */
 
+/* Of all that there is to read; 0 or below: not known, as of a pipe. */
+static double share_read(const weir_cli_input *input) {
+  int64_t done = 0, all = 0;
+  if (input->generator != NULL) {
+    done = (int64_t)input->lines;
+    all = done + weir_generator_left(input->generator);
+  }
+  for (size_t i = 0; i < input->source_count; i++) {
+    int64_t one_done, one_all;
+    if (!weir_trace_file_measure(input->sources[i].file, &one_done, &one_all)) return -1;
+    done += one_done;
+    all += one_all;
+  }
+  return all > 0 ? (double)done / (double)all : 0;
+}
+
+/* Of one more line, also where it is no request. */
+static void count_line(weir_cli_input *input) {
+  input->lines++;
+  if (weir_cli_progress_is_due(&input->progress))
+    weir_cli_progress_show(&input->progress, input->lines, share_read(input));
+}
+
 /* Reads on to the source's next request, if there is one. False with a message, as below. */
 static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message *message) {
   const weir_cli_options *options = input->options;
@@ -225,7 +248,7 @@ static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message
     weir_trace_step step = weir_trace_file_next(source->file, &text, &length, message);
     if (step == WEIR_TRACE_END) return true;
     source->line++;
-    input->lines++;
+    count_line(input);
     bool good = step != WEIR_TRACE_BROKEN;
     if (step == WEIR_TRACE_TOO_LONG) {
       note_malformed(input, source, source->line, message);
@@ -295,7 +318,8 @@ weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arriv
   if (input->generator != NULL) {
     weir_arrival generated;
     if (!weir_generator_next(input->generator, &generated)) return WEIR_CLI_INPUT_END;
-    input->lines = ++input->line;
+    count_line(input);
+    input->line = input->lines;
     *arrival = (weir_cli_arrival){.time_us = generated.time_us,
                                   .key = generated.key,
                                   .key_length = generated.key_length,
@@ -346,42 +370,17 @@ static weir_status read_into(const weir_cli_input *input, const weir_cli_readers
   return status;
 }
 
-/* Of all that there is to read; 0 or below: not known, as of a pipe. */
-static double share_read(const weir_cli_input *input) {
-  int64_t done = 0, all = 0;
-  if (input->generator != NULL) {
-    done = (int64_t)input->lines;
-    all = done + weir_generator_left(input->generator);
-  }
-  for (size_t i = 0; i < input->source_count; i++) {
-    int64_t one_done, one_all;
-    if (!weir_trace_file_measure(input->sources[i].file, &one_done, &one_all)) return -1;
-    done += one_done;
-    all += one_all;
-  }
-  return all > 0 ? (double)done / (double)all : 0;
-}
-
-void weir_cli_input_show_progress(const weir_cli_input *input, weir_cli_progress *progress) {
-  if (weir_cli_progress_is_due(progress))
-    weir_cli_progress_show(progress, input->lines, share_read(input));
-}
-
 int weir_cli_input_read(weir_cli_input *input, const weir_cli_readers *readers) {
   const char *key = input->options->key != NULL ? input->options->key : "client";
   weir_status status = WEIR_OK;
   weir_message message = {""};
-  weir_cli_progress progress;
   weir_cli_arrival a;
   weir_cli_step step = WEIR_CLI_ARRIVAL;
-  weir_cli_progress_begin(&progress, input->options->quiet, false);
-  while (status == WEIR_OK &&
-         (step = weir_cli_input_next(input, &a, &message)) == WEIR_CLI_ARRIVAL) {
+  weir_cli_progress_begin(&input->progress, input->options->quiet, false);
+  while (status == WEIR_OK && (step = weir_cli_input_next(input, &a, &message)) == WEIR_CLI_ARRIVAL)
     status = read_into(input, readers, &a, &message);
-    weir_cli_input_show_progress(input, &progress);
-  }
   if (step == WEIR_CLI_INPUT_BROKEN) status = WEIR_BAD_ARGUMENT;
-  weir_cli_progress_end(&progress);
+  weir_cli_progress_end(&input->progress);
   if (status != WEIR_OK) {
     char place[WEIR_CLI_SHOWN_MOST + 32];
     snprintf(place, sizeof place, "%s:%" PRIu64 ": ", weir_cli_show(input->name).text, input->line);

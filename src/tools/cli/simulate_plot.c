@@ -77,11 +77,9 @@ static weir_status collect(weir_cli_input *input, struct history *history, weir_
   weir_cli_step step = WEIR_CLI_INPUT_END;
   weir_status status = WEIR_OK;
   int64_t latest_us = INT64_MIN;
-  weir_cli_progress progress;
-  weir_cli_progress_begin(&progress, input->options->quiet, false);
+  weir_cli_progress_begin(&input->progress, input->options->quiet, false);
   while (status == WEIR_OK &&
          (step = weir_cli_input_next(input, &arrival, message)) == WEIR_CLI_ARRIVAL) {
-    weir_cli_input_show_progress(input, &progress);
     if (arrival.key_length != history->key_length ||
         memcmp(arrival.key, history->key, history->key_length) != 0)
       continue;
@@ -92,7 +90,7 @@ static weir_status collect(weir_cli_input *input, struct history *history, weir_
     else
       status = WEIR_NO_MEMORY;
   }
-  weir_cli_progress_end(&progress);
+  weir_cli_progress_end(&input->progress);
   if (status == WEIR_OK && step == WEIR_CLI_INPUT_BROKEN) status = WEIR_BAD_ARGUMENT;
   return status;
 }
