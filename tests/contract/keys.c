@@ -48,7 +48,8 @@ static void every_printable_byte_is_kept_anywhere(void **state) {
   for (size_t i = 0; i < PRINTABLE; i++) {
     char byte = (char)('!' + i);
     keys[i] = subject_key(home, 0);
-    if (byte != '{') keys[i].text[sizeof "weir:" - 1] = byte; /* it would begin the home too early */
+    if (byte != '{')
+      keys[i].text[sizeof "weir:" - 1] = byte; /* it would begin the home too early */
     keys[i].text[keys[i].length++] = byte;
     batch[i] = op_add(&keys[i], (int64_t)i + 1);
   }
