@@ -166,7 +166,7 @@ class Client:
         return bytes(parts[:length])
 
     def reply(self):
-        """One RESP2 reply; errors come back as text with their '-'."""
+        """One reply, a map of RESP3 as a dict; errors come back as text with their '-'."""
         line = self.line()
         if line[0] == ":":
             return int(line[1:])
@@ -174,6 +174,8 @@ class Client:
             return self.take(int(line[1:]) + 2)[:-2].decode("latin-1")
         if line[0] == "*":
             return [self.reply() for _ in range(int(line[1:]))]
+        if line[0] == "%":
+            return {self.reply(): self.reply() for _ in range(int(line[1:]))}
         return line
 
     def ask(self, *words):

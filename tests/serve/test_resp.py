@@ -5,13 +5,21 @@ import threading
 import time
 import unittest
 
+from recipe import replace
 from server import BASE, Server, await_that, command
+
+# One with places, and a group.
+MORE = """  jobs: {store: main, rule: "in-flight:2/2m"}
+  second: {store: main, rule: "quota:3/1d", tiers: {free: unlimited}, overrides: {"bot-*": free}}
+groups:
+  both: [listed, second]
+throttle:"""
 
 
 class Resp(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(BASE + "loops: 2\n")
+        cls.server = Server(replace(BASE, ("throttle:", MORE)) + "loops: 2\n")
 
     @classmethod
     def tearDownClass(cls):
@@ -160,7 +168,8 @@ class Resp(unittest.TestCase):
         self.assertEqual(self.ask("PING"), "+PONG")
         self.assertEqual(self.ask("ping", "hi"), "hi")
         self.assertEqual(self.ask("ECHO", "\0\r\n"), "\0\r\n")
-        self.assertRegex(self.ask("HELLO", 3), "^-NOPROTO")
+        for version in ("1", "4", "03", "x", ""):
+            self.assertEqual(self.ask("HELLO", version), "-NOPROTO unsupported protocol version: 2 and 3 are accepted")
         hello = self.ask("HELLO", 2, "SETNAME", "me")
         self.assertEqual(hello[hello.index("proto") + 1], 2)
         self.assertEqual(self.ask("CLIENT", "GETNAME"), "me")
@@ -178,6 +187,83 @@ class Resp(unittest.TestCase):
         self.assertEqual(self.client.reply(), "inline")
         self.assertEqual(self.ask("QUIT"), "+OK")
         self.assertEqual(self.client.rest(), b"")
+
+    def test_each_that_clients_ask_at_first_has_one_answer(self):
+        for words, told in ((["CLIENT", "NO-EVICT", "ON"], r"\+OK"), (["client", "no-evict", "off"], r"\+OK"),
+                            (["CLIENT", "NO-EVICT", "x"], "-ERR CLIENT: .*NO-EVICT ON or OFF"),
+                            (["CLIENT", "TRACKING", "ON"], "-ERR CLIENT TRACKING: no key has a value"),
+                            (["CLUSTER", "SLOTS"], "-ERR This instance has cluster support disabled"),
+                            (["RESET"], r"\+RESET"), (["RESET", 1], "-ERR wrong number of arguments")):
+            self.assertRegex(self.ask(*words), "^" + told, words)
+
+    def test_a_reset_connection_is_as_at_its_start(self):
+        self.ask("HELLO", 3, "SETNAME", "me")
+        number = self.ask("CLIENT", "ID")
+        self.assertEqual(self.ask("RESET"), "+RESET")
+        self.assertEqual((self.ask("CLIENT", "GETNAME"), self.ask("CLIENT", "ID")), ("", number))
+        self.assertIsInstance(self.ask("WEIR.PEEK", "api", "k"), list)
+
+    def left_place(self, key):
+        place = self.fields("WEIR.ACQUIRE", "jobs", key)["place"]
+        self.assertEqual(self.fields("WEIR.RELEASE", "jobs", key, place)["held"], 1)
+        return place
+
+    def told(self, *words):
+        """The bytes of one answer: PING behind it tells where it ends."""
+        self.client.send(command(*words) + command("PING", "end of it"))
+        told = b""
+        while not told.endswith(b"$9\r\nend of it\r\n"):
+            told += self.client.take(1)
+        return told[:-len(b"$9\r\nend of it\r\n")]
+
+    def test_bytes_of_resp3(self):
+        """A map has the bytes of RESP2's names and values, with its own head. All else is the same."""
+        place = self.left_place("3")
+        for words, pairs in ((["WEIR.PEEK", "api", "3"], 9), (["WEIR.TAKE", "listed", "bot-3"], 10),
+                             (["WEIR.SETTLE", "listed", "bot-3", 2, 1], 10), (["WEIR.REFUND", "listed", "bot-3", 1], 10),
+                             (["WEIR.ACQUIRE", "jobs", "3", "COST", 9], 13), (["WEIR.TAKE", "both", "bot-3", "bot-4"], 11),
+                             (["WEIR.PEEK", "both", "bot-3", "bot-4"], 10), (["WEIR.HELD", "jobs", "3", place], 3)):
+            self.ask("HELLO", 2)
+            flat = self.told(*words)
+            self.assertTrue(flat.startswith(b"*%d\r\n" % (2 * pairs)), (words, flat))
+            self.ask("HELLO", 3)
+            self.assertEqual(self.told(*words), flat.replace(b"*%d\r\n" % (2 * pairs), b"%%%d\r\n" % pairs, 1), words)
+        place = self.ask("WEIR.ACQUIRE", "jobs", "3")["place"]
+        self.assertEqual(self.told("WEIR.RELEASE", "jobs", "3", place),
+                         b"%2\r\n$4\r\nheld\r\n:1\r\n$5\r\nstore\r\n$2\r\nOK\r\n")
+        self.assertEqual(self.told("CL.THROTTLE", "3", 15, 30, 60, 17), b"*5\r\n:1\r\n:16\r\n:16\r\n:-1\r\n:0\r\n")
+        self.assertEqual(self.told("THROTTLE", "3", 15, 30, 60, 16), b"*5\r\n:0\r\n:15\r\n:15\r\n:0\r\n:-1\r\n")
+        self.assertEqual(self.told("WEIR.RESET", "api", "3"), b"+OK\r\n")
+        self.assertRegex(self.told("WEIR.TAKE", "nobody", "k"), rb"^-ERR there is no limiter")
+        self.assertEqual(self.told("COMMAND"), b"*0\r\n")
+        self.assertEqual(self.told("ECHO", "x"), b"$1\r\nx\r\n")
+        self.assertRegex(self.told("CLIENT", "ID"), rb"^:\d+\r\n$")
+        self.assertRegex(self.told("INFO"), rb"^\$\d+\r\n# Server")
+
+    def test_hello(self):
+        pattern = (rb"^%s\r\n\$6\r\nserver\r\n\$4\r\nweir\r\n\$7\r\nversion\r\n\$\d+\r\n[^\r]+\r\n\$5\r\nproto\r\n:%d\r\n"
+                   rb"\$2\r\nid\r\n:\d+\r\n\$4\r\nmode\r\n\$10\r\nstandalone\r\n\$4\r\nrole\r\n\$6\r\nmaster\r\n"
+                   rb"\$7\r\nmodules\r\n\*0\r\n$")
+        for words, head, proto in (([], rb"\*14", 2), ([3], rb"%7", 3), ([], rb"%7", 3), ([2], rb"\*14", 2),
+                                   (["3", "SETNAME", "me"], rb"%7", 3)):
+            self.assertRegex(self.told("HELLO", *words), pattern % (head, proto), words)
+        self.assertEqual(self.ask("CLIENT", "GETNAME"), "me")
+
+    def test_what_hello_refuses_changes_no_version(self):
+        for version, kind in ((2, list), (3, dict)):
+            self.ask("HELLO", version)
+            for words in (["4"], [5 - version, "SETNAME", "a b"], [5 - version, "SOON"], [5 - version, "AUTH", "x"]):
+                self.assertRegex(self.ask("HELLO", *words), "^-", words)
+            self.assertIsInstance(self.ask("WEIR.PEEK", "api", "k"), kind)
+
+    def test_an_answer_is_in_the_version_that_asked(self):
+        """Also where the next request of the same packet changes it, before this one is decided."""
+        place = self.left_place("v")
+        asked = [["WEIR.TAKE", "api", "v"], ["HELLO", 3], ["WEIR.TAKE", "both", "bot-1", "bot-2"], ["HELLO", 2],
+                 ["WEIR.TAKE", "both", "bot-1", "bot-2"], ["HELLO", 3], ["WEIR.HELD", "jobs", "v", place], ["RESET"],
+                 ["WEIR.PEEK", "api", "v"]]
+        self.client.send(b"".join(command(*words) for words in asked))
+        self.assertEqual([type(self.client.reply()) for _ in asked], [list, dict, dict, list, list, dict, dict, str, list])
 
     def test_fragments_at_every_byte(self):
         text = command("ECHO", "a\r\nb") + b"PING x\r\n" + command("CL.THROTTLE", "f", 1, 1, 1, 0)

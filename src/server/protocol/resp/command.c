@@ -10,8 +10,9 @@
 #include <string.h>
 #include <strings.h>
 
-/* How an answer is worded: weir_ask.form. */
-enum form { FIELDS, CL_THROTTLE, THROTTLE };
+/* How an answer is worded: weir_ask.form. Names and values are a flat array in RESP2 and a map in RESP3,
+ * by what the connection spoke when it asked. */
+enum form { FLAT, MAP, CL_THROTTLE, THROTTLE };
 
 /* One request on its way through the table. */
 typedef struct weir_resp_call {
@@ -48,6 +49,17 @@ void weir_resp_bulk(weir_bytes *out, const char *bytes, size_t length) {
   weir_bytes_text(out, "\r\n");
   weir_bytes_add(out, bytes, length);
   weir_bytes_text(out, "\r\n");
+}
+
+/* The head of `count` names, each with its value behind it. */
+static void begin_pairs(weir_bytes *out, enum form form, size_t count) {
+  weir_bytes_text(out, form == MAP ? "%" : "*");
+  weir_bytes_number(out, (int64_t)(form == MAP ? count : 2 * count));
+  weir_bytes_text(out, "\r\n");
+}
+
+static enum form pairs_of(const weir_resp_session *session) {
+  return session->speaks_3 ? MAP : FLAT;
 }
 
 static weir_resp_outcome say(const weir_resp_call *call, const char *line) {
@@ -113,12 +125,14 @@ static bool set_name(const weir_resp_call *call, const weir_resp_argument *name)
   return true;
 }
 
-/* HELLO [2 [AUTH user password] [SETNAME name]] */
+/* HELLO [2|3 [AUTH user password] [SETNAME name]]. What is refused changes no version. */
 static weir_resp_outcome run_hello(const weir_resp_call *call) {
   static const char version[] = WEIR_VERSION_TEXT;
   const weir_resp_argument *arguments = call->arguments;
-  if (call->count > 1 && !is(&arguments[1], "2"))
-    return say(call, "-NOPROTO unsupported protocol version: 2 is accepted\r\n");
+  weir_resp_session *session = call->session;
+  bool wants_3 = call->count > 1 ? is(&arguments[1], "3") : session->speaks_3;
+  if (call->count > 1 && !wants_3 && !is(&arguments[1], "2"))
+    return say(call, "-NOPROTO unsupported protocol version: 2 and 3 are accepted\r\n");
   for (size_t i = 2; i < call->count;) {
     if (is(&arguments[i], "AUTH") && i + 2 < call->count) {
       if (!log_in(call, &arguments[i + 1], &arguments[i + 2])) return WEIR_RESP_STRANGER;
@@ -130,17 +144,26 @@ static weir_resp_outcome run_hello(const weir_resp_call *call) {
       return refuse(call, "HELLO: AUTH USER PASSWORD and SETNAME NAME are accepted");
     }
   }
-  if (!call->session->known)
+  if (!session->known)
     return say(call,
                "-NOAUTH HELLO must be called with AUTH USER PASSWORD, or after "
                "AUTH\r\n");
-  say(call, "*14\r\n$6\r\nserver\r\n$4\r\nweir\r\n$7\r\nversion\r\n");
+  session->speaks_3 = wants_3;
+  begin_pairs(call->out, pairs_of(session), 7);
+  say(call, "$6\r\nserver\r\n$4\r\nweir\r\n$7\r\nversion\r\n");
   weir_resp_bulk(call->out, version, sizeof version - 1);
-  say(call, "$5\r\nproto\r\n:2\r\n$2\r\nid\r\n:");
-  weir_bytes_number(call->out, (int64_t)call->session->id);
+  say(call, wants_3 ? "$5\r\nproto\r\n:3\r\n" : "$5\r\nproto\r\n:2\r\n");
+  say(call, "$2\r\nid\r\n:");
+  weir_bytes_number(call->out, (int64_t)session->id);
   return say(call,
              "\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
              "$7\r\nmodules\r\n*0\r\n");
+}
+
+/* The connection is as at its start. What it holds stays held: it has not ended. */
+static weir_resp_outcome run_reset(const weir_resp_call *call) {
+  *call->session = (weir_resp_session){.id = call->session->id};
+  return say(call, "+RESET\r\n");
 }
 
 static weir_resp_outcome run_client(const weir_resp_call *call) {
@@ -149,12 +172,19 @@ static weir_resp_outcome run_client(const weir_resp_call *call) {
   if (is(what, "SETNAME") && call->count == 3)
     return set_name(call, &call->arguments[2]) ? say(call, "+OK\r\n") : WEIR_RESP_ANSWERED;
   if (is(what, "SETINFO") && call->count == 4) return say(call, "+OK\r\n");
+  if (is(what, "NO-EVICT") && call->count == 3 && /* none is evicted */
+      (is(&call->arguments[2], "ON") || is(&call->arguments[2], "OFF")))
+    return say(call, "+OK\r\n");
+  if (is(what, "TRACKING"))
+    return refuse(call, "CLIENT TRACKING: no key has a value that a client could keep");
   if (is(what, "GETNAME") && call->count == 2) {
     weir_resp_bulk(call->out, name, strlen(name));
     return WEIR_RESP_ANSWERED;
   }
   if (!is(what, "ID") || call->count != 2)
-    return refuse(call, "CLIENT: SETNAME NAME, GETNAME, SETINFO NAME VALUE and ID are accepted");
+    return refuse(call,
+                  "CLIENT: SETNAME NAME, GETNAME, SETINFO NAME VALUE, NO-EVICT ON or OFF, and ID "
+                  "are accepted");
   weir_bytes_format(call->out, ":%llu\r\n", (unsigned long long)call->session->id);
   return WEIR_RESP_ANSWERED;
 }
@@ -188,7 +218,7 @@ static bool take_key(const weir_resp_call *call, const weir_resp_argument *key) 
 static bool take_name_and_key(const weir_resp_call *call) {
   const weir_resp_argument *limiter = &call->arguments[1];
   *call->ask = (weir_ask){.verb = call->verb,
-                          .form = FIELDS,
+                          .form = pairs_of(call->session),
                           .limiter = limiter->bytes,
                           .limiter_length = limiter->length};
   return take_key(call, &call->arguments[2]);
@@ -371,6 +401,8 @@ typedef struct command {
 enum { MOST = WEIR_RESP_ARGUMENTS_MOST, TAKE_MOST = 5 + WEIR_CONFIG_MEMBERS_MOST };
 /* A browser was talked into sending these: what follows are its fields and what it was made to send. */
 #define NO_HTTP "-ERR this is RESP, not HTTP\r\n"
+/* In the words by which clients know a server that stands alone. */
+#define NO_CLUSTER "-ERR This instance has cluster support disabled\r\n"
 
 /* Gone through in order: what comes often stands first. */
 static const command commands[] = {
@@ -391,6 +423,8 @@ static const command commands[] = {
     {"QUIT", 1, 1, true, .says = "+OK\r\n", .outcome = WEIR_RESP_LEAVES},
     {"SELECT", 2, 2, false, .run = run_select},
     {"CLIENT", 2, MOST, false, .run = run_client},
+    {"RESET", 1, 1, true, .run = run_reset},
+    {"CLUSTER", 2, MOST, false, .says = NO_CLUSTER, .outcome = WEIR_RESP_ANSWERED},
     {"COMMAND", 1, MOST, false, .says = "*0\r\n", .outcome = WEIR_RESP_ANSWERED},
     {"INFO", 1, MOST, false, .says = "", .outcome = WEIR_RESP_INFO},
     {"POST", 1, MOST, true, .says = NO_HTTP, .outcome = WEIR_RESP_LEAVES},
@@ -496,7 +530,8 @@ static void write_held(weir_bytes *out, const weir_reply *reply, bool names_it) 
 static void write_place(weir_bytes *out, const weir_ask *ask, const weir_reply *reply) {
   const int64_t held = reply->is_held;
   bool releases = ask->verb == WEIR_ASK_RELEASE;
-  write_integers(out, releases ? "*4\r\n$4\r\nheld\r\n" : "*6\r\n$4\r\nheld\r\n", &held, 1);
+  begin_pairs(out, (enum form)ask->form, releases ? 2 : 3);
+  write_integers(out, "$4\r\nheld\r\n", &held, 1);
   if (!releases) {
     write_held(out, reply, false);
     return;
@@ -522,10 +557,8 @@ static void write_fields(weir_bytes *out, const weir_ask *ask, const weir_reply 
                 {"$14\r\nreset_after_us\r\n", decision->reset_after_us},
                 {"$8\r\ndelay_us\r\n", decision->delay_us}};
   bool is_group = reply->members != NULL;
-  weir_bytes_text(out, acquires               ? "*26\r\n"
-                       : is_group && may_take ? "*22\r\n"
-                       : is_group || may_take ? "*20\r\n"
-                                              : "*18\r\n");
+  size_t pairs = 9 + (size_t)may_take + (acquires ? 3 : 0) + (size_t)is_group;
+  begin_pairs(out, (enum form)ask->form, pairs);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     write_integers(out, fields[i].head, &fields[i].value, 1);
   if (reply->costs == NULL) write_integers(out, "$4\r\ncost\r\n", &decision->cost, 1);
@@ -576,7 +609,8 @@ void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *
       write_integers(out, "*5\r\n", five, 5);
       break;
     }
-    case FIELDS:
+    case FLAT:
+    case MAP:
       write_fields(out, ask, reply);
       break;
   }

@@ -73,7 +73,8 @@ typedef struct weir_resp_session {
   weir_resp_figures figures;
   uint64_t id;
   char name[WEIR_RESP_NAME_MOST + 1];
-  bool known; /* has shown a credential, or need not */
+  bool known;    /* has shown a credential, or need not */
+  bool speaks_3; /* RESP3, since HELLO 3; else RESP2 */
 } weir_resp_session;
 
 /* What a command may need to know of its server. */
