@@ -257,8 +257,12 @@ static weir_status make_context(const weir_tls *tls, SSL_CTX **made, weir_messag
 /* False: no memory. */
 static bool keep_files(const tls_files *files, weir_tls *tls) {
   const char *const named[] = {files->ca, files->certificate, files->key};
-  for (size_t i = 0; i < TLS_FILES; i++)
-    if (named[i] != NULL && (tls->names[i] = strdup(named[i])) == NULL) return false;
+  for (size_t i = 0; i < TLS_FILES; i++) {
+    if (named[i] == NULL) continue;
+    size_t size = strlen(named[i]) + 1;
+    if ((tls->names[i] = malloc(size)) == NULL) return false;
+    memcpy(tls->names[i], named[i], size);
+  }
   tls->files = (tls_files){tls->names[0], tls->names[1], tls->names[2]};
   return true;
 }
