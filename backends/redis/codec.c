@@ -67,7 +67,7 @@ static int64_t value_of(const writing *self, weir_redis_hole hole) {
     case WEIR_HOLE_SEED:
       return operation->seed;
     case WEIR_HOLE_WHOLE:
-      return operation->seed + operation->delta;
+      return weir_redis_whole(operation);
     case WEIR_HOLE_VALUE:
       return operation->value;
     case WEIR_HOLE_FLOOR:

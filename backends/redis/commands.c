@@ -109,7 +109,12 @@ const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT] = {
 
 int64_t weir_redis_owed(const weir_operation *operation, const weir_redis_attempt *attempt) {
   if ((attempt->facts & (WEIR_FACT_OWED | WEIR_FACT_PAID)) != WEIR_FACT_OWED) return 0;
-  return operation->seed + (operation->kind == WEIR_ADD ? 0 : operation->delta);
+  return operation->kind == WEIR_ADD ? operation->seed : weir_redis_whole(operation);
+}
+
+int64_t weir_redis_whole(const weir_operation *operation) {
+  bool fits = operation->seed <= INT64_MAX - operation->delta;
+  return fits ? operation->seed + operation->delta : INT64_MAX;
 }
 
 bool weir_redis_may_be_seen(const weir_operation *operation) {

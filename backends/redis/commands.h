@@ -171,4 +171,7 @@ bool weir_redis_may_be_seen(const weir_operation *operation);
  * SUB took. 0: nothing. */
 int64_t weir_redis_owed(const weir_operation *operation, const weir_redis_attempt *attempt);
 
+/* What a SUB creates that it then takes its delta from: seed + delta, at most what Redis can count. */
+int64_t weir_redis_whole(const weir_operation *operation);
+
 #endif
