@@ -179,8 +179,10 @@ static found run(int store, const char *from, const char *to, uint32_t processes
     result.tells_shared |= strstr(warning, ", shares its counts with ") != NULL;
     result.tells_apart |= strstr(warning, ", does not share its counts with ") != NULL;
   }
-  while (count > 0)
+  while (count > 0) {
     weir_reservation_cancel(held[--count], NULL);
+    weir_reservation_destroy(held[count]);
+  }
   weir_limiter_destroy(second);
   world_close(&w);
   return result;
