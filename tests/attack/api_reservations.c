@@ -74,26 +74,23 @@ static void check_over(api_thread *thread, weir_reservation *reservation) {
     api_fail(thread, "it ends twice");
 }
 
-static void call_commit(api_thread *thread) {
+static void end_one(api_thread *thread, weir_status (*end)(weir_reservation *, weir_message *)) {
   api_kept *kept = api_find(thread, API_RESERVATION);
   weir_message *message = api_message(thread);
   weir_reservation *reservation = kept != NULL ? kept->reservation : NULL;
-  weir_status status = weir_reservation_commit(reservation, message);
+  weir_status status = end(reservation, message);
   api_check_status(thread, status, API_ENDED, message);
   if (kept == NULL) return;
   check_over(thread, reservation);
   if (api_chance(thread, 2) == 0) api_let_go(kept);
 }
 
+static void call_commit(api_thread *thread) {
+  end_one(thread, weir_reservation_commit);
+}
+
 static void call_cancel(api_thread *thread) {
-  api_kept *kept = api_find(thread, API_RESERVATION);
-  weir_message *message = api_message(thread);
-  weir_reservation *reservation = kept != NULL ? kept->reservation : NULL;
-  weir_status status = weir_reservation_cancel(reservation, message);
-  api_check_status(thread, status, API_ENDED, message);
-  if (kept == NULL) return;
-  check_over(thread, reservation);
-  if (api_chance(thread, 2) == 0) api_let_go(kept);
+  end_one(thread, weir_reservation_cancel);
 }
 
 static void call_reservation_settle(api_thread *thread) {
