@@ -122,8 +122,8 @@ bool weir_redis_may_be_seen(const weir_operation *operation) {
 }
 
 /* The first attempt of each kind of operation. A column is a sum of bits: 1 what is known of the key
- * spares a question, or asks for care; 2 the key is raised, or an ADD has a seed; 4 its TTL is renewed. SWAP is never asked
- * for: the backend lacks the trait. */
+ * spares a question, or asks for care; 2 the key is raised, or an ADD has a seed; 4 its TTL is
+ * renewed. SWAP is never asked for: the backend lacks the trait. */
 #define ALL(plan) \
   { plan, plan, plan, plan, plan, plan, plan, plan }
 static const uint8_t first_plans[][8] = {
