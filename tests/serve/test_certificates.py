@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from server import MORTAL, PROGRAM, Server, await_that
+from server import MORTAL, PROGRAM, Server, await_that, http
 
 CONFIG = """listen:
   resp: {address: "127.0.0.1:0"%s}
@@ -139,6 +139,15 @@ class Certificates(unittest.TestCase):
         server.process.send_signal(signal.SIGHUP)
         server.await_log("is in use now")
         self.assertGreater(server.metric('weir_serve_certificate_end_seconds{of="store",name="main"}'), float(ends))
+
+    def test_the_name_of_a_listener_does_not_end_its_label(self):
+        path = os.path.join(self.folder, "\"quoted\".sock")
+        listener = "  http: {address: 'unix:%s', tls: {certificate: DIR/server.pem, key: DIR/server.key}}" % path
+        config = self.config().replace("  admin:", listener.replace("DIR", self.folder) + "\n  admin:")
+        client = self.start(config).connect("admin")
+        page = http(client, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")[1]
+        client.close()
+        self.assertIn('{of="listener",name="unix:%s"} ' % path.replace('"', '\\"'), page)
 
 
 if __name__ == "__main__":

@@ -326,9 +326,16 @@ static void write_places(weir_keeper *keeper, weir_bytes *out) {
             (int64_t)figures.refused, out);
 }
 
-static void write_certificate(void *out, const weir_certificate *certificate) {
-  weir_bytes_format(out, "weir_serve_certificate_end_seconds{of=\"%s\",name=\"%s\"} %lld\n",
-                    certificate->of, certificate->name, (long long)certificate->ends_s);
+/* The path of a unix socket may have any bytes, which would end the label, or the page. */
+static void write_certificate(void *self, const weir_certificate *certificate) {
+  weir_bytes *out = self;
+  weir_bytes_format(out, "weir_serve_certificate_end_seconds{of=\"%s\",name=\"", certificate->of);
+  for (const char *at = certificate->name; *at != '\0'; at++)
+    if (strchr("\"\\\n", *at) == NULL)
+      weir_bytes_add(out, at, 1);
+    else
+      weir_bytes_format(out, "\\%c", *at == '\n' ? 'n' : *at);
+  weir_bytes_format(out, "\"} %lld\n", (long long)certificate->ends_s);
 }
 
 static void write_configuration(weir_service *service, weir_bytes *out) {
