@@ -19,7 +19,7 @@
 
 #include "certificate.h"
 
-enum { BACKLOG = 1024, FIRST_HANDED = 3, HANDED_MOST = 1024 };
+enum { BACKLOG = WEIR_SOCKET_WAITING_MOST - 1, FIRST_HANDED = 3, HANDED_MOST = 1024 };
 
 static bool fail(weir_message *message, const weir_config_listener *listener, const char *what) {
   snprintf(message->text, sizeof message->text, "cannot listen at %s: %s: %s", listener->address,

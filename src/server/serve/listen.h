@@ -85,6 +85,9 @@ bool weir_socket_open(const weir_config_listener *listener, weir_socket *opened,
 bool weir_socket_may_serve(const weir_socket *opened, const weir_config_listener *listener,
                            weir_message *message);
 
+/* Connections that the kernel makes before they are accepted, at one socket: its backlog, and one. */
+enum { WEIR_SOCKET_WAITING_MOST = 1025 };
+
 /* Another socket at the same TCP address; the kernel spreads connections over them. -1: errno. */
 int weir_socket_again(const weir_socket *first);
 

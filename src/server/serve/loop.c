@@ -583,7 +583,8 @@ void weir_loop_wake(weir_loop *loop) {
 /* --- turns -------------------------------------------------------------------------------------- */
 
 /* Clients whose connection the kernel has made already are taken in before the listener goes, or else they
- * would be reset. At a socket of systemd's they wait for the next server. */
+ * would be reset: no more than can wait, however fast others come. At a socket of systemd's they wait for
+ * the next server. */
 static void stop_listening(weir_loop *loop) {
   for (size_t i = 0; i < loop->port_count; i++) {
     weir_port *port = &loop->ports[i];
@@ -591,11 +592,11 @@ static void stop_listening(weir_loop *loop) {
     if (port->config->kind == WEIR_CONFIG_SYSTEMD) continue;
     /* What waits at a unix socket can still be accepted behind its end; at TCP it would be gone. */
     if (port->config->kind == WEIR_CONFIG_UNIX) shutdown(port->fd, SHUT_RDWR);
-    accept_some(port, SIZE_MAX);
+    accept_some(port, WEIR_SOCKET_WAITING_MOST);
     if (port->config->kind == WEIR_CONFIG_TCP) shutdown(port->fd, SHUT_RDWR);
     if (!port->is_shared) close(port->fd);
   }
-  loop->port_count = 0;
+  loop->accepts_paused = false; /* for good */
   atomic_store(&loop->has_stopped, true);
   weir_loop_wake(loop->service->front);
 }
