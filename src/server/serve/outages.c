@@ -1,6 +1,6 @@
-/* What becomes of stores, in the log: a line for a server that is lost, for one that is back, and for one that
- * refuses, with its own words. The library's watch finds it out: it compares what is counted anyway, and
- * asks no store. */
+/* What becomes of stores, in the log: a line for a server that is lost, for one that is back, for one that
+ * refuses, with its own words, and for one with another address or a wrong clock. The library's watch finds it
+ * out: it compares what is counted anyway, and asks no store. */
 #include <inttypes.h>
 
 #include <weir/monitor.h>
@@ -22,6 +22,8 @@ static void log_event(void *nothing, const weir_event *event) {
   else if (event->kind == WEIR_EVENT_REFUSED)
     weir_serve_log("store %s: %s has refused, %" PRIu64 " times since it was last said: %s",
                    event->source, server, event->count, event->text);
+  else
+    weir_serve_log("store %s: %s: %s", event->source, server, event->text);
 }
 
 void weir_server_look_at_stores(weir_server *server) {
