@@ -35,9 +35,10 @@ const TITLES = { 400: 'Bad Request', 429: 'Too Many Requests', 503: 'Service Una
 
 // '5 per minute', '5/minute' and '100 per 15 minutes' as weir writes them; any other as it is.
 function spoken(rule) {
-  const found = /^\s*(\d+)\s*(?:per|\/)\s*(\d*)\s*([a-z]+?)s?\s*$/i.exec(rule);
-  const unit = found && (found[3].toLowerCase() || 's');
-  if (!found || UNITS[unit] === undefined) return rule.trim();
+  const found = /^\s*(\d+)\s*(?:per|\/)\s*(\d*)\s*([a-z]+)\s*$/i.exec(rule);
+  const word = found ? found[3].toLowerCase() : '';
+  const unit = word.length > 2 && word.endsWith('s') ? word.slice(0, -1) : word; // 'ms' is no plural
+  if (!Object.hasOwn(UNITS, unit)) return rule.trim();
   return `${found[1]}/${Number(found[2] || 1) * (DAYS[unit] ?? 1)}${UNITS[unit]}`;
 }
 

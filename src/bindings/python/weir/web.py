@@ -79,8 +79,9 @@ def opened(store: Union[Store, str]) -> Store:
 
 def spoken(rule: str) -> str:
     """"5 per minute", "5/minute" and "100 per 15 minutes" as weir writes them; any other as it is."""
-    found = re.fullmatch(r"\s*(\d+)\s*(?:per|/)\s*(\d*)\s*([a-z]+?)s?\s*", rule, re.I)
-    unit = found and (found.group(3).lower() or "s")
+    found = re.fullmatch(r"\s*(\d+)\s*(?:per|/)\s*(\d*)\s*([a-z]+)\s*", rule, re.I)
+    word = found.group(3).lower() if found else ""
+    unit = word[:-1] if len(word) > 2 and word.endswith("s") else word  # "ms" is no plural
     if not found or unit not in UNITS:
         return rule.strip()
     return f"{found.group(1)}/{int(found.group(2) or 1) * DAYS.get(unit, 1)}{UNITS[unit]}"
