@@ -162,19 +162,21 @@ class Gate {
     return this.derived !== undefined ? this.derived || undefined : short(`${route ?? ''}${this.#mount.nameOf(base, params)}`);
   }
 
+  // One that has to go is closed by the last request that asks it.
   #limiterOf(rule, name) {
     const place = `${name} ${rule}`;
-    let limiter = this.#limiters.get(place);
-    if (limiter !== undefined) return limiter;
-    limiter = new Limiter(this.store, complete(rule, name), this.options);
-    if (this.name === undefined) warnOfSharing(this, limiter);
-    this.#limiters.set(place, limiter);
+    let used = this.#limiters.get(place);
+    if (used !== undefined) return used;
+    used = { limiter: new Limiter(this.store, complete(rule, name), this.options), users: 0, goes: false };
+    if (this.name === undefined) warnOfSharing(this, used.limiter);
+    this.#limiters.set(place, used);
     if (this.#limiters.size > LIMITERS_MOST) {
-      const [oldest] = this.#limiters.keys();
-      this.#limiters.get(oldest).close();
+      const [[oldest, gone]] = this.#limiters;
       this.#limiters.delete(oldest);
+      gone.goes = true;
+      if (gone.users === 0) gone.limiter.close();
     }
-    return limiter;
+    return used;
   }
 
   // null: it is not limited. `raw` is Node's own request, `where` what it is called by.

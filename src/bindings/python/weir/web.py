@@ -238,6 +238,8 @@ class Gate:
                  **options: Any):
         self.store, self.rule, self.options = opened(store), rule, options
         self.key, self.cost, self.exempt, self.enabled, self.style = key, cost, exempt, enabled, style
+        if isinstance(methods, str):
+            raise TypeError(f"methods is a list of them, as [{methods!r}], not str")
         self.methods = None if methods is None else frozenset(each.upper() for each in methods)
         self.skip_failed, self.skip_successful, self.message, self.on_denied = (skip_failed, skip_successful, message,
                                                                                  on_denied)
