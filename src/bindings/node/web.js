@@ -72,6 +72,11 @@ class Mount {
     } catch {
       // as it stands: the router has refused it already, or takes it so
     }
+    // What a wildcard has taken may have any number of parts.
+    for (const [name, value] of Object.entries(params ?? {})) {
+      const taken = (Array.isArray(value) ? value.join('/') : String(value)).toLowerCase();
+      if (taken.includes('/')) path = path.replace(taken, `:${name}`);
+    }
     const values = new Map(Object.entries(params ?? {}).map(([name, value]) => [String(value).toLowerCase(), name]));
     path = path.split('/').map((each) => (values.has(each) ? `:${values.get(each)}` : each)).join('/');
     if (this.#seen === undefined) this.#seen = path;
