@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from typing import TYPE_CHECKING, Any, Callable, Dict, NoReturn, Optional
 
 from django.conf import settings
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Middleware", "Ratelimited", "exempt", "limit", "raise_ratelimited"]
 
-_lock = threading.Lock()
 _stores: Dict[str, Store] = {}
 
 
@@ -62,9 +60,8 @@ def _gate(rule: Rule, options: Any, derived: Optional[str], purpose: Any) -> Gat
         if isinstance(options.get(name), str) and "." in options[name] and " " not in options[name]:
             options[name] = import_string(options[name])
     store = options.pop("store")
-    with _lock:
-        if isinstance(store, str):
-            store = _stores.get(store) or _stores.setdefault(store, Store(store))
+    if isinstance(store, str):
+        store = _stores.get(store) or _stores.setdefault(store, Store(store))
     return Gate(store, rule, derived=derived, purpose=purpose, **options)
 
 
@@ -167,7 +164,7 @@ class Middleware:
     @staticmethod
     def _exempts(request: Any) -> bool:
         try:
-            view = resolve(request.path_info).func
+            view = resolve(request.path_info, getattr(request, "urlconf", None)).func
         except Resolver404:  # limited as any other
             return False
         return bool(getattr(view, "weir_exempt", False))

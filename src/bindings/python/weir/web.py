@@ -31,7 +31,6 @@ import hashlib
 import json
 import re
 import sys
-import threading
 import time
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, NamedTuple, Optional, Tuple, TypeVar, Union
@@ -136,14 +135,12 @@ class Taken:
     """Which limits count where, to tell of two that share their counts and were not told to."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
         self.gates: "weakref.WeakValueDictionary[Tuple[Any, ...], Gate]" = weakref.WeakValueDictionary()
 
     def add(self, gate: "Gate", limiter: Limiter, purpose: Any) -> None:
         for rule in limiter.rules:
             place = (limiter.store.shown, rule.name, rule.algorithm, rule.period)
-            with self.lock:
-                other = self.gates.setdefault(place, gate)
+            other = self.gates.setdefault(place, gate)
             if other is not gate and other.purpose != purpose:
                 log.warning("two limits of %s count as one, as both are %s: give each a name= of its own",
                             limiter.store.shown, f"called {rule.name!r}" if rule.name else "without a name")
@@ -248,23 +245,21 @@ class Gate:
         self.name = self.rule_name or "default"
         self.purpose = (purpose, rule)
         self.trusted = Networks(trusted) if isinstance(trusted, str) else trusted
-        self._lock = threading.Lock()
+        # No lock: each step on it is one for Python, and a lock that is held at a fork stays held in the child.
         self._limiters: "collections.OrderedDict[str, Limiter]" = collections.OrderedDict()
         if not callable(rule):
             self._limiter_of(rule)
 
     def _limiter_of(self, rule: str) -> Limiter:
-        with self._lock:
-            limiter = self._limiters.get(rule)
-            if limiter is not None:
-                return limiter
+        limiter = self._limiters.get(rule)
+        if limiter is not None:
+            return limiter
         made = Limiter(self.store, complete(rule, self.rule_name), **self.options)
         if not self.is_named:
             taken.add(self, made, self.purpose)
-        with self._lock:
-            limiter = self._limiters.setdefault(rule, made)
-            if len(self._limiters) > RULES_MOST:
-                self._limiters.popitem(last=False)[1].close()
+        limiter = self._limiters.setdefault(rule, made)
+        if len(self._limiters) > RULES_MOST:
+            self._limiters.popitem(last=False)  # it goes with the last request that asks it
         return limiter
 
     def _wanted(self, seen: Seen) -> Optional[Tuple[Limiter, Key, int]]:
