@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 import unittest
 
@@ -34,6 +35,7 @@ import weir.wsgi  # noqa: E402
 from django.core.handlers.base import BaseHandler  # noqa: E402
 from django.http import HttpResponse  # noqa: E402
 from django.test import RequestFactory  # noqa: E402
+from django.urls import path  # noqa: E402
 from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402
 from fastapi import FastAPI, Response  # noqa: E402
@@ -173,6 +175,17 @@ class Django(Forms):
         self.assertIn("RateLimit-Policy", answer)
         self.assertIsNotNone(handler)
         self.constant(lambda: middleware(self.factory.get("/")))
+
+    def test_who_is_exempt_is_told_by_the_urls_of_the_request(self):
+        """As of middleware that has others for each host."""
+        def view(request):
+            return HttpResponse("x")
+        middleware = weir.django.Middleware(view)
+        request = self.factory.get("/health")
+        request.urlconf = (path("health", weir.django.exempt(lambda request: view(request))),)
+        self.assertNotIn("RateLimit", middleware(request))
+        request.urlconf = (path("health", view),)
+        self.assertIn("RateLimit", middleware(request))
 
     def test_failures_alone(self):
         """A login: wrong passwords count."""
@@ -374,12 +387,52 @@ class Texts(unittest.TestCase):
     def test_rules_as_people_say_them(self):
         for said, meant in (("5 per minute", "5/1m"), ("5/minute", "5/1m"), ("100 per 15 minutes", "100/15m"),
                             ("10 per 2 Hours", "10/2h"), ("7/day", "7/1d"), ("1/s", "1/1s"), ("1 per month", "1/30d"),
-                            ("9/m", "9/1m")):
+                            ("9/m", "9/1m"), ("500/200ms", "500/200ms"), ("5/ms", "5/ms"), ("8 per 3 s", "8/3s"),
+                            ("8/3secs", "8/3s")):
             self.assertEqual(weir.web.complete(said, None), "sliding-window:" + meant)
         self.assertEqual(weir.web.complete("5 per minute; quota:9/1d", "n"),
                          "sliding-window:5/1m,name=n;quota:9/1d,name=n")
         with self.assertRaises(weir.Error):
             weir.web.Gate(store(), "5 per fortnight")
+
+    def test_one_method_is_no_list(self):
+        with self.assertRaisesRegex(TypeError, "methods is a list"):
+            weir.web.Gate(store(), "5/1m", methods="POST")
+
+    def test_more_plans_than_are_kept_take_none_from_a_request(self):
+        plans = iter(f"{5 + i}/1m" for i in range(1 + weir.web.RULES_MOST))
+        gate = weir.web.Gate(store(), lambda request: next(plans), key=lambda request: "k", name="plans")
+        seen = weir.web.Seen(None, "GET", "192.0.2.1", None, "")
+        limiter, key, cost = gate._wanted(seen)
+        for _ in range(weir.web.RULES_MOST):
+            gate._wanted(seen)
+        self.assertTrue(limiter.take(key, cost).allowed)
+
+    def test_a_fork_beside_requests_leaves_no_lock_behind(self):
+        gate = weir.web.Gate(store(), "1000000/1h")
+        seen, ended = weir.web.Seen(None, "GET", "192.0.2.1", None, ""), threading.Event()
+
+        def ask_on():
+            while not ended.is_set():
+                gate._wanted(seen)
+        askers = [threading.Thread(target=ask_on) for _ in range(3)]
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        for each in askers:
+            each.start()
+        try:
+            for _ in range(30):
+                child = os.fork()
+                if child == 0:
+                    signal.alarm(5)  # which ends it
+                    gate._wanted(seen)
+                    os._exit(0)
+                self.assertEqual(os.waitpid(child, 0)[1], 0)
+        finally:
+            ended.set()
+            sys.setswitchinterval(interval)
+            for each in askers:
+                each.join()
 
 
 class Names(unittest.TestCase):

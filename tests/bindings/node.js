@@ -127,7 +127,7 @@ async function places(store) {
 
 // Middleware connects to its store when it is made, once for all that share it, and the first request waits for that.
 async function middleware() {
-  const { Gate } = require('../../src/bindings/node/web.js');
+  const { Gate, complete } = require('../../src/bindings/node/web.js');
   const store = new Store(url('MEMCACHED_META', 'namespace=ahead&timeout=30s'));
   const gates = [new Gate(store, '100/1h'), new Gate(store, '200/1h', { name: 'other' })];
   assert.strictEqual(gates[0].ahead, gates[1].ahead);
@@ -137,6 +137,21 @@ async function middleware() {
   assert.strictEqual((await gates[1].ask(request, request)).refusal, null);
   const away = new Gate('memcached://127.0.0.1:1', '100/1h', { fallback: 'deny' });
   assert.strictEqual((await away.ask(request, request)).refusal.status, 429);
+  for (const [said, meant] of [['500/200ms', '500/200ms'], ['5/ms', '5/ms'], ['8 per 3 s', '8/3s'], ['8/3secs', '8/3s']]) {
+    assert.strictEqual(complete(said), `sliding-window:${meant}`);
+  }
+  assert.throws(() => new Gate(store, '5/1m', { methods: 'POST' }), /methods is a list/);
+  // Whoever must go as there are too many, the requests that ask it get their answers.
+  const plans = Array.from({ length: 300 }, (_, i) => `${1000 + i}/1h`);
+  const planned = new Gate(store, () => plans.pop(), { name: 'plans' });
+  const answers = await Promise.all(plans.map(() => planned.ask(request, request)));
+  assert.ok(answers.every(({ refusal }) => refusal === null));
+  // A mount by a wildcard, as Express 4 and 5 tell it, is one limit whatever a client writes.
+  for (const paramsOf of [(path) => ({ 0: path }), (path) => ({ rest: path.slice(1).split('/') })]) {
+    const mounted = new Gate(store, '9/1h');
+    const names = ['/a/b', '/a/b/c', '/X/y/z/w'].map((path) => mounted.nameOf({ base: path, params: paramsOf(path) }));
+    assert.strictEqual(new Set(names).size, 1);
+  }
 }
 
 // A process that is stopped loses its place and can ask; one that is killed leaves it.

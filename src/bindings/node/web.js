@@ -149,6 +149,7 @@ class Gate {
     }
     this.store = typeof store === 'string' ? new Store(store) : store;
     Object.assign(this, { rule, key, cost, exempt, enabled, style, name, derived, skipFailed, skipSuccessful, message, onDenied, options });
+    if (typeof methods === 'string') throw new TypeError(`methods is a list of them, as ['${methods}'], not a string`);
     this.methods = methods && new Set(Array.from(methods, (each) => each.toUpperCase()));
     this.trusted = typeof trusted === 'string' ? new Networks(trusted) : trusted;
     this.ahead = connectAhead(this.store);
@@ -196,9 +197,14 @@ class Gate {
     const key = !none ? named : `${this.key === undefined ? '' : 'address '}${this.address(raw)}`;
     const cost = typeof this.cost === 'function' ? await this.cost(request) : this.cost;
     const name = this.nameOf(where);
-    const limiter = this.#limiterOf(rule, name);
-    await this.ahead;
-    return this.#answer(limiter, key, cost, name ?? 'default', raw.headers.accept);
+    const used = this.#limiterOf(rule, name);
+    used.users++;
+    try {
+      await this.ahead;
+      return await this.#answer(used.limiter, key, cost, name ?? 'default', raw.headers.accept);
+    } finally {
+      if (--used.users === 0 && used.goes) used.limiter.close();
+    }
   }
 
   async #answer(limiter, key, cost, name, accept) {
