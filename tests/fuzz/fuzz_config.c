@@ -79,7 +79,9 @@ static weir_registry *load(const char *text, size_t size, const weir_registry *o
   weir_registry *registry = weir_registry_create(config, old, &faults);
   require((registry == NULL) == (faults.count > 0));
   check_faults(&faults, may_hold);
-  if (registry != NULL) use(registry, text, size);
+  if (registry == NULL) return NULL;
+  weir_registry_warn(old, registry, &faults);
+  use(registry, text, size);
   return registry;
 }
 

@@ -209,6 +209,7 @@ static weir_registry *read_rule(const char *rule, uint32_t processes, const weir
   weir_config *config = weir_config_read_text("f.yaml", text, strlen(text), faults);
   weir_registry *registry = weir_registry_create(config, old, faults);
   if (registry == NULL) fail_msg("%s", faults->lines[0].text.text);
+  weir_registry_warn(old, registry, faults);
   return registry;
 }
 

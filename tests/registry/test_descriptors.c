@@ -191,6 +191,7 @@ static void test_a_limit_that_counts_anew_is_told(void **state) {
   weir_config *read = weir_config_read_text("f.yaml", config, strlen(config), &faults);
   weir_registry *newer = weir_registry_create(read, old, &faults);
   assert_non_null(newer);
+  weir_registry_warn(old, newer, &faults);
   assert_int_equal(warnings.count, 1);
   const char *said = warnings.lines[0].text.text;
   if (strstr(said, ":6:") == NULL ||

@@ -144,6 +144,7 @@ static weir_registry *build_warned(const char *text, const weir_registry *old) {
   weir_config *config = weir_config_read_text("f.yaml", text, strlen(text), &faults);
   weir_registry *registry = weir_registry_create(config, old, &faults);
   if (registry == NULL) fail_msg("%s", faults.lines[0].text.text);
+  weir_registry_warn(old, registry, &faults);
   return registry;
 }
 

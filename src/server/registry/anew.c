@@ -88,8 +88,8 @@ static void compare_domains(const weir_domain *old, const weir_domain *fresh,
   }
 }
 
-void weir_registry_warn_of_changes(const weir_registry *old, const weir_registry *fresh,
-                                   weir_config_faults *faults) {
+static void compare_all(const weir_registry *old, const weir_registry *fresh,
+                        weir_config_faults *faults) {
   for (size_t i = 0; i < fresh->named_count; i++) {
     const weir_named *named = &fresh->named[i];
     const weir_named *before = weir_registry_find(old, named->prefix, named->prefix_length - 1);
@@ -115,7 +115,7 @@ static bool are_apart(const weir_limiter *tier, const weir_limiter *other, weir_
   return false;
 }
 
-void weir_named_warn_of_tiers(const weir_named *named, weir_config_faults *faults) {
+static void warn_of_tiers(const weir_named *named, weir_config_faults *faults) {
   char path[2 * WEIR_CONFIG_NAME_MOST + 32];
   const weir_config_limiter *config = named->config;
   for (size_t i = 0; i < config->tier_count; i++) {
@@ -132,4 +132,11 @@ void weir_named_warn_of_tiers(const weir_named *named, weir_config_faults *fault
       break;
     }
   }
+}
+
+void weir_registry_warn(const weir_registry *old, const weir_registry *fresh,
+                        weir_config_faults *faults) {
+  if (old != NULL) compare_all(old, fresh, faults);
+  for (size_t i = 0; i < fresh->named_count; i++)
+    if (fresh->named[i].tiers != NULL) warn_of_tiers(&fresh->named[i], faults);
 }

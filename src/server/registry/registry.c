@@ -319,7 +319,6 @@ static void add_named(builder *self, const weir_config_limiter *config) {
     named->tiers[i] = find_limiter(self, config->store, tier->rule, tier->place, path);
   }
 
-  if (named->tiers != NULL) weir_named_warn_of_tiers(named, self->faults);
   if (self->old != NULL) take_places(self, config);
 
   named->holds = weir_registry_holds(named->own);
@@ -461,27 +460,10 @@ weir_registry *weir_registry_create(weir_config *config, const weir_registry *ol
     build(&self);
   }
   if (!self.has_memory) weir_config_fault(faults, whole, "", "there is not enough memory");
-  if (faults->count == 0) {
-    if (old != NULL) weir_registry_warn_of_changes(old, registry, faults);
-    return registry;
-  }
+  if (faults->count == 0) return registry;
   if (registry == NULL) weir_config_destroy(config);
   weir_registry_release(registry);
   return NULL;
-}
-
-weir_registry *weir_registry_load(const char *file, const weir_registry *old,
-                                  weir_registry_look *look, weir_config_watch **watch,
-                                  weir_config_faults *faults) {
-  weir_config *config = weir_config_read(file, faults);
-  if (config == NULL) return NULL;
-  if (look != NULL) look(config, faults);
-  weir_config_watch *newer = watch != NULL ? weir_config_watch_create(config) : NULL;
-  if (newer != NULL) {
-    weir_config_watch_destroy(*watch);
-    *watch = newer;
-  }
-  return weir_registry_create(config, old, faults);
 }
 
 /* --- holding ------------------------------------------------------------------------------------

@@ -267,17 +267,6 @@ typedef struct weir_registry {
   struct weir_shared_throttle *shared_throttle;
 } weir_registry;
 
-/* --- counts that begin anew ----------------------------------------------------------------------
- *
- * Warnings of them, of the library's rules (docs/changing-rules.md). */
-
-/* Of limiters and descriptors that were in `old`, by their names. */
-void weir_registry_warn_of_changes(const weir_registry *old, const weir_registry *fresh,
-                                   weir_config_faults *faults);
-
-/* Of tiers of one limiter that do not share their counts with one before, though they are one limit. */
-void weir_named_warn_of_tiers(const weir_named *named, weir_config_faults *faults);
-
 /* --- made, shared, let go ------------------------------------------------------------------- */
 
 /* Builds what `config` means. It takes the configuration over, also when it fails. Stores and
@@ -289,11 +278,17 @@ void weir_named_warn_of_tiers(const weir_named *named, weir_config_faults *fault
 weir_registry *weir_registry_create(weir_config *config, const weir_registry *old,
                                     weir_config_faults *faults);
 
+/* Warns where counts begin anew, of the library's rules (docs/changing-rules.md): of limiters and descriptors
+ * that were in `old` (NULL: none), by their names; and of tiers of one limiter that do not share their
+ * counts with one before, though they are one limit. */
+void weir_registry_warn(const weir_registry *old, const weir_registry *fresh,
+                        weir_config_faults *faults);
+
 /* Looks at a configuration for the caller of weir_registry_load(), and adds faults of its own to
  * the others. */
 typedef void weir_registry_look(const weir_config *config, weir_config_faults *faults);
 
-/* Reads `file` and builds it. `look` may be NULL. `watch` may be NULL; else *watch (NULL at first)
+/* Reads `file`, builds it and warns. `look` may be NULL. `watch` may be NULL; else *watch (NULL at first)
  * is replaced by one of all files that were read for it, also when it fails, as the fault may be in
  * any of them. */
 weir_registry *weir_registry_load(const char *file, const weir_registry *old,
