@@ -43,7 +43,8 @@ static weir_greeting_answer fail(const char *why, weir_message *message) {
   return WEIR_GREETING_FAILED;
 }
 
-/* What is no answer of memcached's to the question is told as it came. */
+/* What is no answer of memcached's to the question is told as it came: not to who has said a
+ * password, as callers see to, for a server may repeat it. */
 static weir_greeting_answer fail_with(const weir_line *line, weir_message *message) {
   enum { SHOWN_MOST = 200 };
   int length = (int)(line->length < SHOWN_MOST ? line->length : SHOWN_MOST);
@@ -79,7 +80,11 @@ static weir_greeting_answer receive(weir_greeting *greeting, const weir_line *li
     greeting->dialect = WEIR_DIALECT_META;
     return WEIR_GREETING_READY;
   }
-  if (!weir_line_starts(line, "VERSION ")) return fail_with(line, message);
+  if (!weir_line_starts(line, "VERSION ")) {
+    const weir_memcached_login *login = greeting->settings;
+    if (login->length == 0) return fail_with(line, message);
+    return fail("the server does not answer \"version\" as memcached does", message);
+  }
   greeting->dialect = WEIR_DIALECT_CLASSIC;
   return WEIR_GREETING_READY;
 }
