@@ -55,12 +55,14 @@ static void a_dead_server_of_three_costs_only_its_own_keys(void **state) {
     fill(&b);
     assert_int_equal(weir_limiter_decide(o.limiter, b.requests, KEYS, NULL), WEIR_OK);
     assert_int_equal(count_source(&b, WEIR_SOURCE_STORE), KEYS);
+    char server[32];
+    snprintf(server, sizeof server, "]: 127.0.0.1:%u: ", (unsigned)server_port(o.servers[1]));
     outage_kill(&o, 1);
     for (int round = 0; round < 3; round++) {
       weir_message message = {"untouched"};
       assert_int_equal(weir_limiter_decide(o.limiter, b.requests, KEYS, &message), WEIR_OK);
       assert_memory_equal(message.text, "requests[", 9);
-      assert_non_null(strstr(message.text, ": not answering (last: "));
+      assert_non_null(strstr(message.text, server)); /* left out, or tried again where it is late */
     }
     int by_policy = count_source(&b, WEIR_SOURCE_FALLBACK);
     assert_in_range(by_policy, 1, KEYS - 1);
