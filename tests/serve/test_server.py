@@ -98,8 +98,8 @@ limiters:
 
 
 class Reload(unittest.TestCase):
-    def limit(self, client):
-        fields = client.ask("WEIR.PEEK", "api", "reload")
+    def limit(self, client, limiter="api"):
+        fields = client.ask("WEIR.PEEK", limiter, "reload")
         return fields[fields.index("limit") + 1] if isinstance(fields, list) else fields
 
     def test_a_new_file_is_used_and_a_bad_one_is_not(self):
@@ -133,10 +133,11 @@ limiters:
                     self.assertEqual(client.ask("WEIR.TAKE", limiter, "k", "COST", "100")[:2], ["allowed", 1])
                 server.write(server.config.replace("up: {rule: \"sliding-window:100/", "up: {rule: \"sliding-window:5000/")
                              .replace("go: {rule: \"sliding-window:100/", "go: {rule: \"sliding-window:200/"))
-                await_that(lambda: server.metric('weir_serve_reloads_total{result="used"}') == 1, "the reload")
+                await_that(lambda: self.limit(client, "up") == 5000, "the reload")  # in the loop of this client, too
                 self.assertEqual(client.ask("WEIR.TAKE", "up", "k", "COST", "5000")[:2], ["allowed", 1])
                 self.assertEqual(client.ask("WEIR.TAKE", "go", "k", "COST", "101")[:2], ["allowed", 0])
                 self.assertEqual(client.ask("WEIR.TAKE", "go", "k", "COST", "100")[:2], ["allowed", 1])
+                server.await_log("is in use now")  # behind all warnings
                 self.assertEqual(re.findall(r"warning: (\S+) (\S+) begins to count anew", server.log()),
                                  [("limiters.up.rule:", "sliding-window:5000/1d")])
                 client.close()
