@@ -36,12 +36,20 @@ def browse(server, *flags):
 
 
 def look(url, *flags):
-    with tempfile.TemporaryDirectory(prefix="weir-chromium-", ignore_cleanup_errors=True) as folder:
-        told = subprocess.run([os.environ["WEIR_CHROMIUM"], *FLAGS, "--user-data-dir=" + folder, *flags,
-                               url], capture_output=True, timeout=2 * PATIENCE_S)
-    if told.returncode != 0:
-        raise AssertionError(told.stderr.decode("utf-8", "replace"))
-    return told.stdout.decode("utf-8")
+    """What Chromium writes, into files: a helper of its that ends late would hold a pipe open."""
+    with tempfile.TemporaryDirectory(prefix="weir-chromium-", ignore_cleanup_errors=True) as folder, \
+            tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
+        try:
+            status = subprocess.run([os.environ["WEIR_CHROMIUM"], *FLAGS, "--user-data-dir=" + folder, *flags, url],
+                                    stdin=subprocess.DEVNULL, stdout=told, stderr=said,
+                                    timeout=4 * PATIENCE_S).returncode
+        except subprocess.TimeoutExpired:
+            status = "in vain"
+        told.seek(0)
+        said.seek(0)
+        if status != 0:
+            raise AssertionError("chromium ended %s: %s" % (status, said.read().decode("utf-8", "replace")))
+        return told.read().decode("utf-8")
 
 
 def text_of(dom, name):
