@@ -3,7 +3,8 @@
 set -eu
 folder=$1
 modules="express@4.18.2 express5@npm:express@5.3.0 fastify@4.28.1 typescript@5.9.3
-  @types/express@5.0.6 @types/node@20 @grpc/grpc-js@1.14.3 @grpc/proto-loader@0.8.0"
+  @types/express@5.0.6 @types/node@20 @grpc/grpc-js@1.14.3 @grpc/proto-loader@0.8.0
+  redis@6.3.1 ioredis@6.0.0 @valkey/valkey-glide@2.5.2"
 
 fetch() {
   command -v npm && mkdir -p "$folder" && cd "$folder" || return 1

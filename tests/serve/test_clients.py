@@ -16,7 +16,9 @@ PAGE = "serve/clients.md"
 DEBIAN_PYTHON = "/usr/bin/python3"  # which python3-redis is for
 
 
-class Clients(unittest.TestCase):
+class Programs(unittest.TestCase):
+    """The server of the page, and its programs."""
+
     @classmethod
     def setUpClass(cls):
         cls.store = Store("memcached")
@@ -27,7 +29,9 @@ class Clients(unittest.TestCase):
         cls.addClassCleanup(cls.server.end)
 
     def block(self, language, number=0):
-        text = blocks(PAGE, language)[number]
+        return self.on_ports(blocks(PAGE, language)[number])
+
+    def on_ports(self, text):
         text = replace(text, ("6380", str(self.server.ports["resp"][0])))
         return text.replace("127.0.0.1:8080", "127.0.0.1:%d" % self.server.ports["http"][0])
 
@@ -36,6 +40,8 @@ class Clients(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout
 
+
+class Clients(Programs):
     def test_shell(self):
         told = self.run_it("sh", "-e", input=self.block("sh")).split("\n")
         self.assertEqual(told[:5], ["0", "16", "15", "-1", "2"])
@@ -46,6 +52,23 @@ class Clients(unittest.TestCase):
 
     def test_python(self):
         self.assertEqual(self.run_it(DEBIAN_PYTHON, "-c", self.block("python")), "0 16 15 -1 2\n1 2\n[0, 0]\n")
+
+    def test_python_with_many_threads(self):
+        """A client of Python is a pool: each thread at work has a connection."""
+        program = self.on_ports("""
+import redis, threading
+limits, allowed = redis.Redis(port=6380), []
+def work():
+    for _ in range(10):
+        with limits.pipeline(transaction=False) as pipeline:
+            pipeline.execute_command("CL.THROTTLE", "threads", 15, 1, 86400)
+            pipeline.execute_command("PING")
+            allowed.append(pipeline.execute()[0][0] == 0)
+threads = [threading.Thread(target=work) for _ in range(8)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+print(len(allowed), sum(allowed))
+""")
+        self.assertEqual(self.run_it(DEBIAN_PYTHON, "-c", program), "80 16\n")
 
     def test_settling(self):
         told = self.run_it("sh", "-e", input=self.block("sh", 1)).split("\n")
