@@ -79,6 +79,7 @@ static const struct {
     {"listen: {grpc: {auth: {a: b}}}\n" STORES LIMITERS,
      "1:23: listen.grpc.auth: ", "accepted are a token and a list of tokens"},
     {GOOD "limits: {grpc_streams: 0}\n", "4:24: limits.grpc_streams: ", "from 1 to 100000"},
+    {GOOD "limits: {grpc_age: 0.5s}\n", "4:20: limits.grpc_age: ", "from 1s to 400d"},
     {"listen: {resp: 1}\n" STORES LIMITERS,
      "1:16: listen.resp: ", "found text, accepted is a mapping"},
     {"listen: {resp: {address: 6380}}\n" STORES LIMITERS,

@@ -482,6 +482,15 @@ class Ends(Grpc):
             self.assertEqual(code, grpc.StatusCode.UNAVAILABLE)
             self.assertIn("onnect", details)
 
+    def test_a_client_grows_old_and_loses_no_request(self):
+        """It makes another connection, and another, while it asks all the time."""
+        server = self.start(EDGE, rest="limits: {grpc_age: 1s}\n")
+        client, states, asked = self.client(server), [], 0
+        client.channel.subscribe(states.append)
+        while states.count(grpc.ChannelConnectivity.READY) < 3:
+            client.ask(edge("named=%d" % (asked // 900)))
+            asked += 1
+
 
 if __name__ == "__main__":
     unittest.main()

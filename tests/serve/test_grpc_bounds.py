@@ -331,5 +331,33 @@ class Ends(Bounded):
         await_that(lambda: self.server.process.poll() is not None, "the end")
 
 
+class Ages(Bounded):
+    limits = "grpc_age: 1s, drain: 1s"
+
+    def test_age(self):
+        """It is told to leave in the midst of its work, which is answered."""
+        client = self.raw()
+        client.send(frame(HEADERS, END_HEADERS, 1, fields()))
+        self.assertEqual(client.until(GOAWAY)[3][:8], b"\x7f\xff\xff\xff\0\0\0\0")
+        ping = client.until(PING)[3]
+        client.send(frame(DATA, END_STREAM, 1, body(ASKS)) + call(3, ASKS) + frame(PING, ACK, payload=ping))
+        client.until(DATA, 3)
+        self.assertEqual(client.goodbye(), NO_ERROR)
+        self.assertEqual([stream for kind, flags, stream, _ in client.frames
+                          if kind == HEADERS and flags & END_STREAM], [1, 3])
+
+    def test_one_that_does_not_leave(self):
+        client = self.raw()
+        began = time.monotonic()
+        with self.assertRaises((EOFError, OSError)):
+            for stream in range(1, 100000, 2):
+                client.send(call(stream, ASKS))
+                client.until(HEADERS, stream, END_STREAM)
+                time.sleep(0.05)
+        self.assertIn(GOAWAY, [kind for kind, *_ in client.frames])
+        self.assertGreater(time.monotonic() - began, 1.8)  # age and drain, less the tenth that it may be younger
+        self.assertLess(time.monotonic() - began, 30)
+
+
 if __name__ == "__main__":
     unittest.main()

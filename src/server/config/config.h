@@ -313,7 +313,7 @@ typedef struct weir_config_limits {
   int64_t connections, connections_per_address;
   int64_t resp_arguments, resp_request_bytes, key_bytes;
   int64_t http_header_bytes, http_body_bytes;
-  int64_t grpc_streams, grpc_message_bytes;
+  int64_t grpc_streams, grpc_message_bytes, grpc_age_us;
   int64_t output_bytes;   /* unsent; then reads stop */
   int64_t waiting;        /* requests in one loop; beyond that they are shed */
   int64_t logged_denials; /* a second */

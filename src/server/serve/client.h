@@ -168,6 +168,9 @@ struct weir_connection {
       weir_grpc_session *session;
       weir_grpc_call held;
       bool has_held;
+      int64_t began_us;
+      int64_t parts;   /* its share of the greatest age */
+      int64_t told_us; /* when its age was the reason to tell it to leave; 0: never */
     } grpc;
   } speaks;
 };

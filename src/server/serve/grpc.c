@@ -3,6 +3,9 @@
 
 #include "serve/protocols.h"
 
+/* Connections that began together do not all leave together. */
+enum { AGE_PARTS = 1024, AGE_PARTS_LEAST = 922 };
+
 static weir_grpc_session *session_of(const weir_connection *connection) {
   return connection->speaks.grpc.session;
 }
@@ -19,6 +22,12 @@ static void begin(weir_connection *connection) {
                                  .header_bytes = (size_t)limits->http_header_bytes,
                                  .message_bytes = (size_t)limits->grpc_message_bytes};
   connection->speaks.grpc.session = weir_grpc_open(&most, forget, connection);
+  connection->speaks.grpc.began_us = connection->loop->tick.now_us;
+  /* Spread evenly, whichever of them come first. */
+  uint32_t spread = (uint32_t)connection->loop->connections_made * UINT32_C(0x9E3779B1);
+  spread += connection->loop->index * UINT32_C(0x85EBCA6B);
+  connection->speaks.grpc.parts =
+      AGE_PARTS_LEAST + spread / (UINT32_MAX / (AGE_PARTS - AGE_PARTS_LEAST));
 }
 
 static void end(weir_connection *connection) {
@@ -165,11 +174,28 @@ static bool leave(weir_connection *connection) {
   return true;
 }
 
+/* A client stays with the server that it has found, also where there are more of them since: so one that has
+ * been here for long is told to go, and comes to any of them. What it has begun is answered; one that goes on
+ * all the same is cut off. */
+static void look_at_age(weir_connection *connection) {
+  const weir_config_limits *limits = weir_loop_limits(connection->loop);
+  int64_t now_us = connection->loop->tick.now_us;
+  int64_t age_us = now_us - connection->speaks.grpc.began_us;
+  int64_t most_us = limits->grpc_age_us / AGE_PARTS * connection->speaks.grpc.parts;
+  int64_t *told_us = &connection->speaks.grpc.told_us;
+  bool is_told = age_us >= most_us && leave(connection);
+  bool is_over = *told_us != 0 && now_us - *told_us > limits->drain_us;
+  if (is_told) *told_us = now_us;
+  if (is_over) weir_grpc_dismiss(session_of(connection));
+  if (is_told || is_over) weir_connection_touch(connection);
+}
+
 /* A request that does not get whole is refused, and the others of its connection go on. */
 static void sweep(weir_connection *connection) {
   weir_loop *loop = connection->loop;
   weir_grpc_session *session = session_of(connection);
   if (session == NULL || connection->state != WEIR_CONNECTION_OPEN) return;
+  look_at_age(connection);
   size_t count =
       weir_grpc_expire(session, loop->tick.now_us - weir_loop_limits(loop)->first_bytes_us);
   weir_serve_count(&loop->served.counts.timeouts, count);

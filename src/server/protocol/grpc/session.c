@@ -618,6 +618,10 @@ bool weir_grpc_is_leaving(const weir_grpc_session *session) {
   return session->is_leaving;
 }
 
+void weir_grpc_dismiss(weir_grpc_session *session) {
+  nghttp2_session_terminate_session(session->http2, NGHTTP2_NO_ERROR);
+}
+
 /* Whether the last may be said: the answer to its PING comes behind all that the client began before it
  * had heard. */
 static bool is_due(const weir_grpc_session *session) {

@@ -140,6 +140,9 @@ size_t weir_grpc_expire(weir_grpc_session *session, int64_t before_us);
 void weir_grpc_leave(weir_grpc_session *session);
 bool weir_grpc_is_leaving(const weir_grpc_session *session);
 
+/* Ends it, whatever is not answered. */
+void weir_grpc_dismiss(weir_grpc_session *session);
+
 /* Whether it has nothing to write that it could. */
 bool weir_grpc_is_quiet(weir_grpc_session *session);
 
