@@ -95,7 +95,9 @@ static void test_too_many_new_ones_are_refused_for_a_second(void **state) {
   assert_int_equal(weir_throttle_find(throttle, 0, 5000, 1, 1, 1999999, &limiter, &message),
                    WEIR_CONTENDED);
   assert_null(limiter);
-  assert_string_equal(message.text, "too many different limits");
+  assert_string_equal(message.text,
+                      "too many different limits: more than 1000 new ones in a second, "
+                      "as throttle.limiters says that 4 of them are kept");
   get(0, WEIR_THROTTLE_NEW_MOST, 1, 1, 1999999); /* known ones are found */
   get(0, 5000, 1, 1, 2000000);
   assert_int_equal(weir_throttle_find(throttle, 0, 5001, 1, 1, 2000000, &limiter, NULL),

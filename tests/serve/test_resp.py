@@ -327,6 +327,16 @@ class Resp(unittest.TestCase):
 
 
 class Alone(unittest.TestCase):
+    def test_rules_make_room_for_others(self):
+        """None of more than are kept is refused, and what one has counted goes on."""
+        with Server(replace(BASE, ("throttle: {", "throttle: {limiters: 4, "))) as server:
+            client = server.connect()
+            for left in (1, 0):
+                self.assertEqual([client.ask("CL.THROTTLE", f"rule{i}", 1, 1, 86400 + i)[:3] for i in range(40)],
+                                 [[0, 2, left]] * 40)
+            self.assertEqual(server.metric("weir_serve_throttle_limiters"), 4)
+            client.close()
+
     def test_new_rules_are_not_without_an_end(self):
         """A thousand a second; the machine may need longer than one for what is sent here."""
         with Server(BASE) as server:
@@ -335,7 +345,9 @@ class Alone(unittest.TestCase):
             client.send(b"".join(command("CL.THROTTLE", "k", 100000 + i, 1, 60, 0) for i in range(3000)))
             told = [client.reply() for _ in range(3000)]
             refused = [one for one in told if isinstance(one, str)]
-            self.assertEqual(set(refused) - {"-ERR too many different limits"}, set())
+            self.assertEqual(set(refused) - {
+                "-ERR too many different limits: more than 1000 new ones in a second, "
+                "as throttle.limiters says that 256 of them are kept"}, set())
             self.assertGreaterEqual(len(refused) + 1000 * (2 + int(time.monotonic() - began)), 3000)
             await_that(lambda: isinstance(client.ask("CL.THROTTLE", "k", 99, 1, 60, 0), list), "the next second")
             client.close()

@@ -83,8 +83,8 @@ void weir_throttle_destroy(weir_throttle *throttle);
  * WEIR_THROTTLE_LOOPS_MOST - 1) ends its tick; the last that it found, until it finds another in one
  * that it ends. `now_us`: a clock that does not go back.
  *
- * WEIR_BAD_RULE: the figures are no rule, the message says what is accepted; WEIR_CONTENDED: "too
- * many different limits", more than WEIR_THROTTLE_NEW_MOST new ones; WEIR_NO_MEMORY. */
+ * WEIR_BAD_RULE: the figures are no rule, the message says what is accepted; WEIR_CONTENDED: more than
+ * WEIR_THROTTLE_NEW_MOST new ones; WEIR_NO_MEMORY. */
 weir_status weir_throttle_find(weir_throttle *throttle, unsigned loop, int64_t burst, int64_t count,
                                int64_t period_s, int64_t now_us, weir_limiter **limiter,
                                weir_message *message);

@@ -102,7 +102,11 @@ static weir_status make(weir_throttle *throttle, const figures *wanted, int64_t 
                         entry **made, weir_message *message) {
   int64_t *oldest_us = &throttle->made_us[throttle->made % WEIR_THROTTLE_NEW_MOST];
   if (throttle->made >= WEIR_THROTTLE_NEW_MOST && now_us - *oldest_us < 1000000) {
-    *message = (weir_message){"too many different limits"};
+    snprintf(
+        message->text, sizeof message->text,
+        "too many different limits: more than %d new ones in a second, as %s%zu of them are kept",
+        WEIR_THROTTLE_NEW_MOST, throttle->has_burst ? "throttle.limiters says that " : "",
+        throttle->most);
     return WEIR_CONTENDED;
   }
 
