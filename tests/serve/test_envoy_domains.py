@@ -226,6 +226,17 @@ class Domains(Served):
                 self.ask(server, "edge", "a=x")
             self.assertEqual(server.metric(near), expected)
 
+    def test_hits_are_counted(self):
+        """Those within and those over, by limit and by value; a peek has none."""
+        server = self.start({"a.yaml": "domain: edge\ndescriptors: [{key: a, detailed_metric: true, %s}]\n" % per_year(10)},
+                            rest="loops: 2\n")
+        for hits in (7, 4, 4, 3):
+            self.ask(server, "edge", "a=x", hitsAddend=hits)
+        self.ask(server, "edge", {"entries": entries("a=x"), "hitsAddend": 0})
+        for name, descriptor in (("hits", "a"), ("detailed_hits", "a=x")):
+            rows = 'weir_serve_descriptor_%s_total{domain="edge",descriptor="%s",decision="%%s"}' % (name, descriptor)
+            self.assertEqual([server.metric(rows % each) for each in ("within", "over", "shadow", "none")], [10, 8, 0, 0])
+
     def test_in_shadow(self):
         server = self.start(self.FILE, rest="shadow: true\n")
         for _ in range(3):

@@ -179,9 +179,23 @@ enum {
   WEIR_DETAIL_BYTES = 512   /* of one path; a longer one is "other", too */
 };
 
+/* How the requests of one limit came out. */
+typedef enum weir_limit_outcome {
+  WEIR_LIMIT_WITHIN,
+  WEIR_LIMIT_OVER,
+  WEIR_LIMIT_SHADOW, /* over, and answered as within */
+  WEIR_LIMIT_NONE,   /* no decision */
+  WEIR_LIMIT_OUTCOMES
+} weir_limit_outcome;
+
+typedef struct weir_limit_counts {
+  _Atomic uint64_t requests[WEIR_LIMIT_OUTCOMES];
+  _Atomic uint64_t hits[WEIR_LIMIT_OUTCOMES]; /* that they asked for */
+  _Atomic uint64_t near; /* of the requests within: more than four fifths are used up */
+} weir_limit_counts;
+
 typedef struct weir_detail {
-  _Atomic uint64_t within, over, shadow, none;
-  _Atomic uint64_t near; /* of those within: more than four fifths are used up */
+  weir_limit_counts counts;
   size_t length;
   char path[]; /* ends with a NUL */
 } weir_detail;

@@ -348,7 +348,7 @@ static void count(weir_connection *connection, const outcome *made, size_t index
       .domain = made->domain,
       .limit = asked->limit,
       .detail = asked->detail,
-      .is_peek = asked->hits == 0,
+      .hits = asked->hits,
       /* As the other service has it: more than four fifths of the limit are used up. */
       .is_near = answered.allowed && asked->hits > 0 && answered.remaining >= 0 &&
                  answered.remaining < asked->rate.requests - asked->rate.requests * 4 / 5};

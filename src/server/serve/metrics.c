@@ -157,86 +157,96 @@ static void write_path(const weir_domain *domain, const weir_descriptor *node, w
   }
 }
 
-struct column {
-  const char *decision;
-  uint64_t count;
+/* What is told of a limit: one figure for each outcome, or how often that was near the limit. */
+typedef enum limit_figures { REQUESTS, HITS, NEAR } limit_figures;
+
+static const struct {
+  const char *all, *detailed; /* what they are called behind "weir_serve_descriptor_" */
+  const char *help, *detailed_help;
+} told_of_limits[] = {
+    [REQUESTS] = {"decisions_total", "detailed_decisions_total",
+                  "Requests by limit of a descriptor file, since that was read",
+                  "The same by the values of requests, where the file asks so"},
+    [HITS] = {"hits_total", "detailed_hits_total", "What these requests asked for",
+              "The same by the values of requests, where the file asks so"},
+    [NEAR] = {"near_limit_total", "detailed_near_limit_total",
+              "Of those within the limit, those that left less than a fifth of it",
+              "The same by the values of requests, where the file asks so"},
 };
 
-/* Of the first of each domain: what was decided, or how often that was near the limit. */
-static void write_limits(const weir_service *service, const weir_served_limit *sum, bool near,
-                         weir_bytes *out) {
+/* `labels`: its domain and descriptor. */
+static void write_figures(const weir_limit_counts *counts, limit_figures figures, const char *name,
+                          const weir_bytes *labels, weir_bytes *out) {
+  static const char *const outcomes[] = {[WEIR_LIMIT_WITHIN] = "within",
+                                         [WEIR_LIMIT_OVER] = "over",
+                                         [WEIR_LIMIT_SHADOW] = "shadow",
+                                         [WEIR_LIMIT_NONE] = "none"};
+  for (size_t i = 0; i < (figures == NEAR ? 1 : WEIR_LIMIT_OUTCOMES); i++) {
+    weir_bytes_format(out, "weir_serve_descriptor_%s{", name);
+    weir_bytes_add(out, labels->data, labels->length);
+    if (figures == NEAR)
+      weir_bytes_format(out, "} %llu\n", (unsigned long long)counts->near);
+    else
+      weir_bytes_format(
+          out, ",decision=\"%s\"} %llu\n", outcomes[i],
+          (unsigned long long)(figures == HITS ? counts->hits[i] : counts->requests[i]));
+  }
+}
+
+/* Of the first of each domain. */
+static void write_limits(const weir_service *service, const weir_limit_counts *sum,
+                         limit_figures figures, weir_bytes *out) {
   const weir_descriptors *all = service->front->tick.registry->descriptors;
+  weir_bytes labels = {0};
   for (size_t i = 0; sum != NULL && i < all->count; i++) {
     const weir_domain *domain = &all->domains[i];
-    const char *name = domain->config->name;
     size_t listed = 0;
     for (size_t j = 1; j < domain->node_count && listed < WEIR_STATUS_LIMITERS_MOST; j++) {
       const weir_descriptor *node = &domain->nodes[j];
       if (node->config->rate == NULL || node->config->rate->is_unlimited) continue;
-      const weir_served_limit *row = &sum[node->limit];
-      const struct column columns[] = {{"within", row->within},
-                                       {"over", row->over},
-                                       {"shadow", row->shadow},
-                                       {"none", row->none}};
-      if (near) {
-        weir_bytes_format(out, "weir_serve_descriptor_near_limit_total{domain=\"%s\",descriptor=\"",
-                          name);
-        write_path(domain, node, out);
-        weir_bytes_format(out, "\"} %llu\n", (unsigned long long)row->near);
-      }
-      for (size_t k = 0; !near && k < sizeof columns / sizeof *columns; k++) {
-        weir_bytes_format(out, "weir_serve_descriptor_decisions_total{domain=\"%s\",descriptor=\"",
-                          name);
-        write_path(domain, node, out);
-        weir_bytes_format(out, "\",decision=\"%s\"} %llu\n", columns[k].decision,
-                          (unsigned long long)columns[k].count);
-      }
+      labels.length = 0;
+      weir_bytes_format(&labels, "domain=\"%s\",descriptor=\"", domain->config->name);
+      write_path(domain, node, &labels);
+      weir_bytes_text(&labels, "\"");
+      write_figures(&sum[node->limit], figures, told_of_limits[figures].all, &labels, out);
       listed++;
     }
   }
+  out->failed |= labels.failed;
+  weir_bytes_free(&labels);
 }
 
 /* The same by the values of requests. */
-static void write_details(const weir_service *service, bool near, weir_bytes *out) {
-  static const char line[] =
-      "weir_serve_descriptor_detailed_decisions_total{domain=\"%s\",descriptor=\"%s\","
-      "decision=\"%s\"} %llu\n";
-  static const char near_line[] =
-      "weir_serve_descriptor_detailed_near_limit_total{domain=\"%s\",descriptor=\"%s\"} %llu\n";
+static void write_details(const weir_service *service, limit_figures figures, weir_bytes *out) {
   const weir_descriptors *all = service->front->tick.registry->descriptors;
+  weir_bytes labels = {0};
   for (size_t i = 0; i < all->count; i++) {
     const weir_domain *domain = &all->domains[i];
-    const char *name = domain->config->name;
     const weir_detail *detail;
     for (size_t j = 0; (detail = weir_domain_detail_at(domain, j)) != NULL; j++) {
-      const struct column columns[] = {{"within", detail->within},
-                                       {"over", detail->over},
-                                       {"shadow", detail->shadow},
-                                       {"none", detail->none}};
-      if (near)
-        weir_bytes_format(out, near_line, name, detail->path, (unsigned long long)detail->near);
-      for (size_t k = 0; !near && k < sizeof columns / sizeof *columns; k++)
-        weir_bytes_format(out, line, name, detail->path, columns[k].decision,
-                          (unsigned long long)columns[k].count);
+      labels.length = 0;
+      weir_bytes_format(&labels, "domain=\"%s\",descriptor=\"%s\"", domain->config->name,
+                        detail->path);
+      write_figures(&detail->counts, figures, told_of_limits[figures].detailed, &labels, out);
     }
   }
+  out->failed |= labels.failed;
+  weir_bytes_free(&labels);
 }
 
 static void write_descriptors(const weir_service *service, weir_bytes *out) {
-  static const char near[] = "Of those within the limit, those that left less than a fifth of it";
-  weir_served_limit *sum = weir_served_sum_limits(&service->served);
+  weir_limit_counts *sum = weir_served_sum_limits(&service->served);
+  char name[64];
   out->failed |= sum == NULL;
-  write_head("weir_serve_descriptor_decisions_total", "counter",
-             "Requests by limit of a descriptor file, since that was read", out);
-  write_limits(service, sum, false, out);
-  write_head("weir_serve_descriptor_near_limit_total", "counter", near, out);
-  write_limits(service, sum, true, out);
+  for (limit_figures each = REQUESTS; each <= NEAR; each++) {
+    snprintf(name, sizeof name, "weir_serve_descriptor_%s", told_of_limits[each].all);
+    write_head(name, "counter", told_of_limits[each].help, out);
+    write_limits(service, sum, each, out);
+    snprintf(name, sizeof name, "weir_serve_descriptor_%s", told_of_limits[each].detailed);
+    write_head(name, "counter", told_of_limits[each].detailed_help, out);
+    write_details(service, each, out);
+  }
   free(sum);
-  write_head("weir_serve_descriptor_detailed_decisions_total", "counter",
-             "The same by the values of requests, where the file asks so", out);
-  write_details(service, false, out);
-  write_head("weir_serve_descriptor_detailed_near_limit_total", "counter", near, out);
-  write_details(service, true, out);
 }
 
 static void write_throttle(const weir_registry *registry, weir_bytes *out) {

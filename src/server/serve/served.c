@@ -238,26 +238,24 @@ void weir_served_note_part(weir_served *served, const weir_served_part *part,
   const weir_descriptors *descriptors = served->registry->descriptors;
   bool is_current = part->domain->index < descriptors->count &&
                     part->domain == &descriptors->domains[part->domain->index];
+  weir_limit_outcome outcome = decision == NULL     ? WEIR_LIMIT_NONE
+                               : reply->is_shadowed ? WEIR_LIMIT_SHADOW
+                               : decision->allowed  ? WEIR_LIMIT_WITHIN
+                                                    : WEIR_LIMIT_OVER;
   if (served->limits != NULL && is_current && part->limit != WEIR_SERVED_NO_LIMIT) {
-    weir_served_limit *row = &served->limits->rows[part->limit];
-    if (is_near) weir_serve_count(&row->near, 1);
-    weir_serve_count(decision == NULL     ? &row->none
-                     : reply->is_shadowed ? &row->shadow
-                     : decision->allowed  ? &row->within
-                                          : &row->over,
-                     1);
+    weir_limit_counts *row = &served->limits->rows[part->limit];
+    weir_serve_count(&row->requests[outcome], 1);
+    weir_serve_count(&row->hits[outcome], (uint64_t)part->hits);
+    weir_serve_count(&row->near, is_near);
   }
-  if (is_denied && !part->is_peek)
+  if (is_denied && part->hits > 0)
     note_denial(served, reply, WEIR_CONFIG_LOG_KEYS_OFF, protocol, now_us);
   if (part->detail == NULL) return;
   /* Other loops count there as well. */
-  weir_detail *detail = part->detail;
-  _Atomic uint64_t *column = decision == NULL     ? &detail->none
-                             : reply->is_shadowed ? &detail->shadow
-                             : decision->allowed  ? &detail->within
-                                                  : &detail->over;
-  atomic_fetch_add_explicit(column, 1, memory_order_relaxed);
-  if (is_near) atomic_fetch_add_explicit(&detail->near, 1, memory_order_relaxed);
+  weir_limit_counts *counts = &part->detail->counts;
+  atomic_fetch_add_explicit(&counts->requests[outcome], 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&counts->hits[outcome], (uint64_t)part->hits, memory_order_relaxed);
+  if (is_near) atomic_fetch_add_explicit(&counts->near, 1, memory_order_relaxed);
 }
 
 void weir_served_tick(weir_served *served, size_t requests, int64_t us) {
@@ -299,20 +297,20 @@ weir_served_table *weir_served_sum(const weir_served_all *all) {
   return sum;
 }
 
-weir_served_limit *weir_served_sum_limits(const weir_served_all *all) {
+weir_limit_counts *weir_served_sum_limits(const weir_served_all *all) {
   const weir_registry *registry = all->front->registry;
   size_t count = registry->descriptors->limits;
-  weir_served_limit *sum = calloc(count + 1, sizeof *sum);
+  weir_limit_counts *sum = calloc(count + 1, sizeof *sum);
   for (unsigned i = 0; sum != NULL && i < all->count; i++) {
     weir_served *served = all->loops[i];
     pthread_mutex_lock(&served->lock);
     bool is_same = served->limits != NULL && served->limits->registry == registry;
     for (size_t j = 0; is_same && j < count; j++) {
-      const weir_served_limit *from = &served->limits->rows[j];
-      weir_serve_count(&sum[j].within, from->within);
-      weir_serve_count(&sum[j].over, from->over);
-      weir_serve_count(&sum[j].shadow, from->shadow);
-      weir_serve_count(&sum[j].none, from->none);
+      const weir_limit_counts *from = &served->limits->rows[j];
+      for (size_t k = 0; k < WEIR_LIMIT_OUTCOMES; k++) {
+        weir_serve_count(&sum[j].requests[k], from->requests[k]);
+        weir_serve_count(&sum[j].hits[k], from->hits[k]);
+      }
       weir_serve_count(&sum[j].near, from->near);
     }
     pthread_mutex_unlock(&served->lock);

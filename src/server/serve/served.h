@@ -203,16 +203,11 @@ typedef struct weir_served_table {
   weir_served_row rows[];
 } weir_served_table;
 
-/* Of one limit of a descriptor file; what a request brings is not among them. */
-typedef struct weir_served_limit {
-  _Atomic uint64_t within, over, shadow, none;
-  _Atomic uint64_t near; /* of those within: more than four fifths are used up */
-} weir_served_limit;
-
-/* Of one snapshot: they begin anew with each. */
+/* Of the limits of descriptor files; what a request brings is not among them. Of one snapshot: they begin anew
+ * with each. */
 typedef struct weir_served_limits {
   const weir_registry *registry; /* whose */
-  weir_served_limit rows[];      /* by weir_descriptor.limit */
+  weir_limit_counts rows[];      /* by weir_descriptor.limit */
 } weir_served_limits;
 
 typedef struct weir_served {
@@ -248,7 +243,8 @@ typedef struct weir_served_part {
   const weir_domain *domain;
   uint32_t limit;      /* its weir_descriptor.limit, or WEIR_SERVED_NO_LIMIT */
   weir_detail *detail; /* what counts it by the values of the request; NULL: nothing */
-  bool is_peek, is_near;
+  int64_t hits;        /* 0: a peek */
+  bool is_near;
 } weir_served_part;
 /* reply->name is what weir_served_name_domain() says. */
 void weir_served_note_part(weir_served *served, const weir_served_part *part,
@@ -276,7 +272,7 @@ uint64_t weir_served_total(const weir_served_all *all, size_t offset);
 weir_served_table *weir_served_sum(const weir_served_all *all);
 
 /* Of all loops that have the main thread's snapshot, by weir_descriptor.limit. The same. */
-weir_served_limit *weir_served_sum_limits(const weir_served_all *all);
+weir_limit_counts *weir_served_sum_limits(const weir_served_all *all);
 
 /* The keys of which all loops have seen most, of the last one to two windows. Sorted. */
 void weir_served_merge(const weir_served_all *all, weir_served_keys kind, int64_t now_us,
