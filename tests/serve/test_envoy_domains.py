@@ -226,6 +226,14 @@ class Domains(Served):
                 self.ask(server, "edge", "a=x")
             self.assertEqual(server.metric(near), expected)
 
+    def test_a_period_of_several_units(self):
+        text = "domain: edge\ndescriptors: [{key: a, rate_limit: {unit: day, unit_multiplier: 300, requests_per_unit: 2}}]\n"
+        server = self.start({"a.yaml": text}, ", domains: {edge: {headers: draft-10}}")
+        told = self.ask(server, "edge", "a=x")
+        self.assertEqual(told["statuses"][0]["currentLimit"], {"requestsPerUnit": 2, "unit": "DAY"})
+        self.assertIn({"key": "RateLimit-Policy", "value": '"edge";q=2;w=%d' % (300 * 86400)}, told["responseHeadersToAdd"])
+        self.assertEqual([self.codes(server, "edge", "a=x") for _ in "12"], ["+ +", "- -"])
+
     def test_hits_are_counted(self):
         """Those within and those over, by limit and by value; a peek has none."""
         server = self.start({"a.yaml": "domain: edge\ndescriptors: [{key: a, detailed_metric: true, %s}]\n" % per_year(10)},

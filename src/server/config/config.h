@@ -80,7 +80,8 @@ extern const char *const weir_config_units[WEIR_CONFIG_UNITS];
 typedef struct weir_config_rate {
   bool is_unlimited;
   weir_config_unit unit;
-  int64_t requests; /* per unit; 0: all are denied */
+  int64_t units;    /* that the period has */
+  int64_t requests; /* in each period; 0: all are denied */
   const char *rule; /* NULL where no store is asked */
   const char *name; /* NULL: none */
   const char **replaces;

@@ -16,7 +16,8 @@ enum {
   PATTERNS_MOST = 100,
   DOMAINS_MOST = 1000,
   DESCRIPTORS_MOST = 100000,
-  WILDCARDS_MOST = 1000
+  WILDCARDS_MOST = 1000,
+  PERIOD_S_MOST = 400 * 86400 /* of any rule */
 };
 
 /* --- what a domain's limits are like ------------------------------------------------------------
@@ -102,6 +103,7 @@ static const weir_field rate_table[] = {
      .may_be_empty = true,
      .offset = offsetof(weir_config_rate, name)},
     WEIR_ROW_READ("unit", read_unit, weir_config_rate, unit),
+    WEIR_ROW_RANGE("unit_multiplier", NUMBER, weir_config_rate, units, 1, PERIOD_S_MOST),
     WEIR_ROW_RANGE("requests_per_unit", NUMBER, weir_config_rate, requests, 0,
                    WEIR_CONFIG_REQUESTS_MOST),
     WEIR_ROW("unlimited", BOOL, weir_config_rate, is_unlimited),
@@ -121,12 +123,30 @@ typedef struct descriptor_fields {
 static void read_list(weir_reader *reader, const weir_node *node, weir_config_domain *domain,
                       weir_config_descriptor **made, size_t *count);
 
+/* "ALGORITHM:REQUESTS/SECONDSs", where a period has several units, too. */
+static void set_rule(weir_reader *reader, const weir_node *node, const weir_config_domain *domain,
+                     weir_config_rate *rate) {
+  char rule[128];
+  int64_t unit_s = weir_config_unit_s(domain, rate->unit);
+  if (rate->units > PERIOD_S_MOST / unit_s)
+    weir_fault(reader, node, "unit_multiplier makes a period of more than %d days",
+               PERIOD_S_MOST / 86400);
+  else if (rate->units > 1 && weir_config_is_dated(domain, rate->unit))
+    weir_fault(reader, node, "unit_multiplier is not of the months and years of calendar: true");
+  if (rate->requests == 0) return;
+  int length = snprintf(rule, sizeof rule, "%s:%lld/%llds%s",
+                        weir_config_algorithm_of(domain, rate->unit), (long long)rate->requests,
+                        (long long)(unit_s * rate->units), weir_config_rule_suffix(domain));
+  rate->rule = weir_arena_copy(reader->arena, rule, (size_t)length);
+}
+
 static void read_rate(weir_reader *reader, const weir_node *node, void *target) {
   const descriptor_fields *read = target;
   weir_config_rate *rate = weir_arena_take(reader->arena, 1, sizeof *rate);
   ((descriptor_fields *)target)->made.rate = rate;
   if (rate == NULL) return;
   rate->place = weir_place(reader, node);
+  rate->units = 1;
   weir_read_fields(reader, node, rate_table, rate);
   if (node->kind != WEIR_NODE_MAPPING) return;
   const weir_node *unit = weir_node_find(node, "unit");
@@ -137,13 +157,7 @@ static void read_rate(weir_reader *reader, const weir_node *node, void *target) 
   if (unit == NULL) weir_fault(reader, node, "unit is missing, such as \"unit: minute\"");
   if (weir_node_find(node, "requests_per_unit") == NULL)
     weir_fault(reader, node, "requests_per_unit is missing; 0 denies all");
-  if (rate->unit == WEIR_CONFIG_UNIT_UNKNOWN || rate->requests == 0) return;
-  char rule[128];
-  int length = snprintf(
-      rule, sizeof rule, "%s:%lld/%llds%s", weir_config_algorithm_of(read->domain, rate->unit),
-      (long long)rate->requests, (long long)weir_config_unit_s(read->domain, rate->unit),
-      weir_config_rule_suffix(read->domain));
-  rate->rule = weir_arena_copy(reader->arena, rule, (size_t)length);
+  if (rate->unit != WEIR_CONFIG_UNIT_UNKNOWN) set_rule(reader, node, read->domain, rate);
 }
 
 static void read_children(weir_reader *reader, const weir_node *node, void *target) {
