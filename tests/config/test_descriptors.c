@@ -114,9 +114,9 @@ static const struct {
     {LISTEN STORES "envoy: {files: a.yaml, domains: {d: {calendar: true}}}\n",
      LIST "- {key: k, rate_limit: {unit: month, requests_per_unit: 1, unit_multiplier: 2}}\n",
      "a.yaml:3:24: domain d: descriptors[0].rate_limit: ", "calendar: true"},
-    {MAIN, LIST "- {key: k, rate_limit: {unit: day, requests_per_unit: 1000000001}}\n",
+    {MAIN, LIST "- {key: k, rate_limit: {unit: day, requests_per_unit: 4294967296}}\n",
      "a.yaml:3:55: domain d: descriptors[0].rate_limit.requests_per_unit: ",
-     "whole numbers from 0 to 1000000000"},
+     "whole numbers from 0 to 4294967295"},
     {MAIN, LIST "- {key: k, rate_limit: {unlimited: true, unit: day}}\n",
      "a.yaml:3:48: domain d: descriptors[0].rate_limit: ", "an unlimited one has no unit"},
     {MAIN,
@@ -180,6 +180,26 @@ static void test_each_fault_has_its_place(void **state) {
   assert_int_equal(wrong, 0);
 }
 
+/* The format has larger ones than any rule here: they are lowered, and that is said. */
+static void test_a_limit_above_the_most_is_lowered(void **state) {
+  static weir_config_faults warnings;
+  const char *text = MAIN;
+  (void)state;
+  write_file("a.yaml", LIST "- {key: k, rate_limit: {unit: day, requests_per_unit: 4294967295}}\n");
+  faults = (weir_config_faults){.warnings = &warnings};
+  weir_config *config = weir_config_read_text("f.yaml", text, strlen(text), &faults);
+  assert_int_equal(faults.count, 0);
+  assert_int_equal(warnings.count, 1);
+  assert_string_equal(
+      warnings.lines[0].text.text,
+      "a.yaml:3:24: warning: domain d: descriptors[0].rate_limit: requests_per_unit of "
+      "4294967295 is taken as 1000000000, which is the most");
+  const weir_config_rate *rate = config->envoy.domains[0].descriptors[0].rate;
+  assert_int_equal(rate->requests, 1000000000);
+  assert_string_equal(rate->rule, "fixed-window:1000000000/86400s");
+  weir_config_destroy(config);
+}
+
 static void test_all_faults_of_all_files_are_told(void **state) {
   (void)state;
   write_file("a.yaml", LIST "- {key: k, x: 1, rate_limit: {unit: x, requests_per_unit: -1}}\n");
@@ -231,6 +251,7 @@ int main(void) {
   char folder[] = "/tmp/weir-descriptors-XXXXXX";
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_each_fault_has_its_place),
+      cmocka_unit_test(test_a_limit_above_the_most_is_lowered),
       cmocka_unit_test(test_all_faults_of_all_files_are_told),
       cmocka_unit_test(test_depth_is_bounded),
       cmocka_unit_test(test_descriptors_are_counted),

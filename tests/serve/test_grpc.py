@@ -127,6 +127,14 @@ class Answers(Grpc):
             self.assertEqual((fields["X-RateLimit-Limit"], fields["X-RateLimit-Remaining"]), ("3", left))
         self.assertIn("Retry-After", fields)
 
+    def test_a_limit_above_the_most_is_lowered(self):
+        client = self.client(self.start(EDGE))
+        asked = edge("ip=1")
+        asked.descriptors[0].limit.requests_per_unit = 2**32 - 1
+        asked.descriptors[0].limit.unit = 6
+        told = client.ask(asked).statuses[0]
+        self.assertEqual((told.current_limit.requests_per_unit, told.limit_remaining), (10**9, 10**9 - 1))
+
     def test_what_is_no_request(self):
         client = self.client(self.start(EDGE))
         invalid = grpc.StatusCode.INVALID_ARGUMENT
@@ -139,7 +147,7 @@ class Answers(Grpc):
         for descriptor in gives_back.descriptors:
             descriptor.is_negative_hits = True
         self.assertIn("at most 8", self.fails(invalid, client.ask, gives_back))
-        for requests, unit in ((10**9 + 1, 1), (1, 0), (1, 7)):
+        for requests, unit in ((1, 0), (1, 7)):
             wrong = edge("ip=1")
             wrong.descriptors[0].limit.requests_per_unit = requests
             wrong.descriptors[0].limit.unit = unit

@@ -104,8 +104,7 @@ static const weir_field rate_table[] = {
      .offset = offsetof(weir_config_rate, name)},
     WEIR_ROW_READ("unit", read_unit, weir_config_rate, unit),
     WEIR_ROW_RANGE("unit_multiplier", NUMBER, weir_config_rate, units, 1, PERIOD_S_MOST),
-    WEIR_ROW_RANGE("requests_per_unit", NUMBER, weir_config_rate, requests, 0,
-                   WEIR_CONFIG_REQUESTS_MOST),
+    WEIR_ROW_RANGE("requests_per_unit", NUMBER, weir_config_rate, requests, 0, UINT32_MAX),
     WEIR_ROW("unlimited", BOOL, weir_config_rate, is_unlimited),
     {.name = "replaces", .read = read_replaces, .may_be_empty = true},
     {.name = NULL},
@@ -133,6 +132,12 @@ static void set_rule(weir_reader *reader, const weir_node *node, const weir_conf
                PERIOD_S_MOST / 86400);
   else if (rate->units > 1 && weir_config_is_dated(domain, rate->unit))
     weir_fault(reader, node, "unit_multiplier is not of the months and years of calendar: true");
+  if (rate->requests > WEIR_CONFIG_REQUESTS_MOST) {
+    weir_config_warn(reader->faults, weir_place(reader, node), reader->path,
+                     "requests_per_unit of %lld is taken as %d, which is the most",
+                     (long long)rate->requests, WEIR_CONFIG_REQUESTS_MOST);
+    rate->requests = WEIR_CONFIG_REQUESTS_MOST;
+  }
   if (rate->requests == 0) return;
   int length = snprintf(rule, sizeof rule, "%s:%lld/%llds%s",
                         weir_config_algorithm_of(domain, rate->unit), (long long)rate->requests,

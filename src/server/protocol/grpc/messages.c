@@ -151,8 +151,7 @@ static bool read_descriptor(reader from, weir_envoy_request *request, weir_messa
   if (!end(&from, why)) return false;
   if (!descriptor->has_limit) return true;
   if (descriptor->requests > WEIR_CONFIG_REQUESTS_MOST)
-    return refuse(why, "descriptors[%zu].limit.requests_per_unit: up to %d is accepted", index,
-                  WEIR_CONFIG_REQUESTS_MOST);
+    descriptor->requests = WEIR_CONFIG_REQUESTS_MOST;
   return descriptor->unit != WEIR_CONFIG_UNIT_UNKNOWN ||
          refuse(why,
                 "descriptors[%zu].limit.unit: SECOND, MINUTE, HOUR, DAY, MONTH and YEAR are "

@@ -172,8 +172,7 @@ static bool read_limit(json_t *object, const char *where, weir_envoy_descriptor 
   snprintf(inner, sizeof inner, "%slimit.", where);
   if (!read_object(object, inner, members, 2, refusal)) return false;
   if (descriptor->requests > WEIR_CONFIG_REQUESTS_MOST)
-    return weir_http_decline(refusal, 400, "%srequestsPerUnit: up to %d is accepted", inner,
-                             WEIR_CONFIG_REQUESTS_MOST);
+    descriptor->requests = WEIR_CONFIG_REQUESTS_MOST;
   /* The units of an override are numbered as those of a file, but have no week. */
   const char *name = json_is_string(unit) ? json_string_value(unit) : "";
   for (int each = WEIR_CONFIG_SECOND; each <= WEIR_CONFIG_YEAR; each++) {
