@@ -53,6 +53,8 @@ static const struct {
      "domain: d\n", "f.yaml:3:34: envoy.domains.d: ", "count: all is of windows and quotas"},
     {LISTEN STORES "envoy: {files: a.yaml, domains: {d: {calendar: true, algorithm: quota}}}\n",
      "domain: d\n", "f.yaml:3:34: envoy.domains.d: ", "calendar: true is of fixed-window alone"},
+    {LISTEN STORES "envoy: {files: a.yaml, domains: {d: {near_limit: 101}}}\n", "domain: d\n",
+     "f.yaml:3:50: envoy.domains.d.near_limit: ", "from 0 to 100"},
     {LISTEN TWO_STORES "envoy: {files: a.yaml}\n", "domain: d\n", "a.yaml:1:9: domain: ",
      "which of the 2 stores? say \"envoy: {domains: {d: {store: NAME}}}\" in f.yaml"},
     {LISTEN TWO_STORES "envoy: {files: a.yaml, domains: {d: {}}}\n", "domain: d\n",

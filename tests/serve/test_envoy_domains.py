@@ -225,6 +225,12 @@ class Domains(Served):
             for _ in range(count):
                 self.ask(server, "edge", "a=x")
             self.assertEqual(server.metric(near), expected)
+        for percent, expected in ((0, 10), (35, 7), (100, 0)):
+            server = self.start({"a.yaml": "domain: edge\ndescriptors: [{key: a, %s}]\n" % per_year(10)},
+                                ", domains: {edge: {near_limit: %d}}" % percent)
+            for _ in range(11):
+                self.ask(server, "edge", "a=x")
+            self.assertEqual(server.metric(near), expected)
 
     def test_a_period_of_several_units(self):
         text = "domain: edge\ndescriptors: [{key: a, rate_limit: {unit: day, unit_multiplier: 300, requests_per_unit: 2}}]\n"

@@ -248,6 +248,10 @@ static void read_list(weir_reader *reader, const weir_node *node, weir_config_do
                WILDCARDS_MOST);
 }
 
+static weir_config_domain default_domain(const char *name) {
+  return (weir_config_domain){.name = name, .headers = WEIR_CONFIG_HEADERS_OFF, .near_percent = 80};
+}
+
 /* --- one file -----------------------------------------------------------------------------------
  */
 
@@ -277,7 +281,7 @@ static void read_domain_name(weir_reader *reader, const weir_node *node, void *t
   }
   if (domain == NULL) {
     domain = &envoy->domains[envoy->domain_count++];
-    *domain = (weir_config_domain){.name = name, .headers = WEIR_CONFIG_HEADERS_OFF};
+    *domain = default_domain(name);
     if (config->store_count > 1)
       weir_fault(reader, node,
                  "which of the %zu stores? say \"envoy: {domains: {%s: {store: NAME}}}\" in %s",
@@ -331,6 +335,7 @@ static const weir_field domain_table[] = {
     WEIR_ROW_CHOICE("count", domain_fields, counts, counts),
     WEIR_ROW("calendar", BOOL, domain_fields, domain.calendar),
     WEIR_ROW_CHOICE("headers", domain_fields, headers, weir_config_header_styles),
+    WEIR_ROW_RANGE("near_limit", NUMBER, domain_fields, domain.near_percent, 0, 100),
     WEIR_ROW("together", BOOL, domain_fields, domain.together),
     {.name = NULL},
 };
@@ -341,7 +346,7 @@ static void read_domains(weir_reader *reader, const weir_node *node, void *targe
   for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
     size_t length = weir_path_enter(reader, item->key->text);
     const char *name = weir_read_text(reader, item->key);
-    domain_fields read = {.domain = {.name = name}, .headers = WEIR_CONFIG_HEADERS_OFF};
+    domain_fields read = {.domain = default_domain(name), .headers = WEIR_CONFIG_HEADERS_OFF};
     weir_config_domain *domain = &read.domain;
     if (name != NULL) weir_read_fields(reader, item->value, domain_table, &read);
     domain->algorithm = (weir_config_algorithm)read.algorithm;

@@ -191,7 +191,7 @@ typedef enum weir_limit_outcome {
 typedef struct weir_limit_counts {
   _Atomic uint64_t requests[WEIR_LIMIT_OUTCOMES];
   _Atomic uint64_t hits[WEIR_LIMIT_OUTCOMES]; /* that they asked for */
-  _Atomic uint64_t near; /* of the requests within: more than four fifths are used up */
+  _Atomic uint64_t near; /* of the requests within: near_percent of the domain is used up */
 } weir_limit_counts;
 
 typedef struct weir_detail {

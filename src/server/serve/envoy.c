@@ -344,14 +344,14 @@ static void count(weir_connection *connection, const outcome *made, size_t index
                                       : &counts->denied,
                    1);
   if (is_shadowed) weir_serve_count(&counts->shadow_denied, 1);
-  const weir_served_part part = {
-      .domain = made->domain,
-      .limit = asked->limit,
-      .detail = asked->detail,
-      .hits = asked->hits,
-      /* As the other service has it: more than four fifths of the limit are used up. */
-      .is_near = answered.allowed && asked->hits > 0 && answered.remaining >= 0 &&
-                 answered.remaining < asked->rate.requests - asked->rate.requests * 4 / 5};
+  int64_t used_up = asked->rate.requests * made->domain->config->near_percent / 100;
+  const weir_served_part part = {.domain = made->domain,
+                                 .limit = asked->limit,
+                                 .detail = asked->detail,
+                                 .hits = asked->hits,
+                                 .is_near = answered.allowed && asked->hits > 0 &&
+                                            answered.remaining >= 0 &&
+                                            answered.remaining < asked->rate.requests - used_up};
   weir_served_note_part(&loop->served, &part, &reply, made->protocol, loop->tick.now_us);
 }
 

@@ -169,9 +169,10 @@ static const struct {
                   "The same by the values of requests, where the file asks so"},
     [HITS] = {"hits_total", "detailed_hits_total", "What these requests asked for",
               "The same by the values of requests, where the file asks so"},
-    [NEAR] = {"near_limit_total", "detailed_near_limit_total",
-              "Of those within the limit, those that left less than a fifth of it",
-              "The same by the values of requests, where the file asks so"},
+    [NEAR] =
+        {"near_limit_total", "detailed_near_limit_total",
+         "Of the requests within the limit, those that left little of it: near_limit of the domain",
+         "The same by the values of requests, where the file asks so"},
 };
 
 /* `labels`: its domain and descriptor. */
