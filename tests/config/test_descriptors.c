@@ -53,6 +53,11 @@ static const struct {
      "domain: d\n", "f.yaml:3:34: envoy.domains.d: ", "count: all is of windows and quotas"},
     {LISTEN STORES "envoy: {files: a.yaml, domains: {d: {calendar: true, algorithm: quota}}}\n",
      "domain: d\n", "f.yaml:3:34: envoy.domains.d: ", "calendar: true is of fixed-window alone"},
+    {LISTEN STORES "envoy: {files: a.yaml, domains: {d: {headers: draft-03, header_names: {reset: "
+                   "\"a b\"}}}}\n",
+     "domain: d\n", "f.yaml:3:", "accepted are 1 to 64 of A-Z a-z 0-9 _ . -"},
+    {LISTEN STORES "envoy: {files: a.yaml, domains: {d: {header_names: {limit: a}}}}\n",
+     "domain: d\n", "f.yaml:3:34: envoy.domains.d: ", "are of headers: draft-03"},
     {LISTEN STORES "envoy: {files: a.yaml, domains: {d: {near_limit: 101}}}\n", "domain: d\n",
      "f.yaml:3:50: envoy.domains.d.near_limit: ", "from 0 to 100"},
     {LISTEN TWO_STORES "envoy: {files: a.yaml}\n", "domain: d\n", "a.yaml:1:9: domain: ",

@@ -218,6 +218,14 @@ class Domains(Served):
             self.assertNotIn("responseHeadersToAdd", self.ask(server, "edge", "other=x"))
         self.assertNotIn("responseHeadersToAdd", self.ask(self.start(self.FILE), "edge", "a=x"))
 
+    def test_headers_have_the_names_that_are_given(self):
+        server = self.start(self.FILE, ", domains: {edge: {headers: draft-03, header_names: "
+                                       "{limit: RateLimit-Limit, reset: x_reset.2}}}")
+        for more in ([], ["Retry-After"]):
+            told = self.ask(server, "edge", "b=x")
+            self.assertEqual([field["key"] for field in told["responseHeadersToAdd"]],
+                             ["RateLimit-Limit", "X-RateLimit-Remaining", "x_reset.2"] + more)
+
     def test_near_the_limit(self):
         server = self.start({"a.yaml": "domain: edge\ndescriptors: [{key: a, %s}]\n" % per_year(10)})
         near = 'weir_serve_descriptor_near_limit_total{domain="edge",descriptor="a"}'

@@ -128,7 +128,8 @@ typedef struct weir_config_domain {
   bool together;
   bool calendar;               /* months and years are those of the calendar, in UTC */
   weir_config_headers headers; /* to be added to answers */
-  int64_t near_percent;        /* of a limit: where more is used up, it is near */
+  const char *limit_field, *remaining_field, *reset_field; /* of draft-03; NULL: as they are */
+  int64_t near_percent; /* of a limit: where more is used up, it is near */
   weir_config_descriptor *descriptors;
   size_t count;
   size_t node_count; /* of all levels */

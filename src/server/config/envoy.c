@@ -329,12 +329,33 @@ typedef struct domain_fields {
   int algorithm, counts, headers;
 } domain_fields;
 
+static void read_field_name(weir_reader *reader, const weir_node *node, void *target) {
+  const char *text = weir_read_text(reader, node);
+  if (text != NULL && (strlen(text) > WEIR_CONFIG_NAME_MOST || !weir_is_field_name(text)))
+    weir_fault(reader, node, "found %s, accepted are 1 to %d of A-Z a-z 0-9 _ . -",
+               weir_quote(node).text, WEIR_CONFIG_NAME_MOST);
+  else
+    *(const char **)target = text;
+}
+
+/* Target: the domain. */
+static void read_header_names(weir_reader *reader, const weir_node *node, void *target) {
+  static const weir_field fields[] = {
+      WEIR_ROW_READ("limit", read_field_name, weir_config_domain, limit_field),
+      WEIR_ROW_READ("remaining", read_field_name, weir_config_domain, remaining_field),
+      WEIR_ROW_READ("reset", read_field_name, weir_config_domain, reset_field),
+      {.name = NULL},
+  };
+  weir_read_fields(reader, node, fields, target);
+}
+
 static const weir_field domain_table[] = {
     WEIR_ROW_READ("store", weir_read_store, domain_fields, domain.store),
     WEIR_ROW_CHOICE("algorithm", domain_fields, algorithm, weir_config_algorithms),
     WEIR_ROW_CHOICE("count", domain_fields, counts, counts),
     WEIR_ROW("calendar", BOOL, domain_fields, domain.calendar),
     WEIR_ROW_CHOICE("headers", domain_fields, headers, weir_config_header_styles),
+    WEIR_ROW_READ("header_names", read_header_names, domain_fields, domain),
     WEIR_ROW_RANGE("near_limit", NUMBER, domain_fields, domain.near_percent, 0, 100),
     WEIR_ROW("together", BOOL, domain_fields, domain.together),
     {.name = NULL},
@@ -361,6 +382,9 @@ static void read_domains(weir_reader *reader, const weir_node *node, void *targe
                    weir_config_algorithms[domain->algorithm]);
       if (domain->calendar && domain->algorithm != WEIR_CONFIG_FIXED)
         weir_fault(reader, item->key, "calendar: true is of fixed-window alone");
+      if (weir_node_find(item->value, "header_names") != NULL &&
+          domain->headers != WEIR_CONFIG_HEADERS_DRAFT_03)
+        weir_fault(reader, item->key, "header_names are of headers: draft-03");
       if (domain->counts_all && domain->together)
         weir_fault(reader, item->key, "count: all keeps what together: true would give back");
     }

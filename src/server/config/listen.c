@@ -387,8 +387,12 @@ void weir_warn_of_untrusted(weir_reader *reader) {
   }
 }
 
-void weir_read_key(weir_reader *reader, const weir_node *node, void *target) {
+bool weir_is_field_name(const char *text) {
   static const char name[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  return *text != '\0' && strspn(text, name) == strlen(text);
+}
+
+void weir_read_key(weir_reader *reader, const weir_node *node, void *target) {
   weir_config_key *key = target;
   const char *text = weir_read_text(reader, node);
   if (text == NULL) return;
@@ -397,7 +401,7 @@ void weir_read_key(weir_reader *reader, const weir_node *node, void *target) {
   const char *rest = text + (is_header ? 7 : 6);
   if (strcmp(text, "client") == 0)
     *key = (weir_config_key){WEIR_CONFIG_KEY_CLIENT, NULL};
-  else if ((is_header || is_query) && *rest != '\0' && strspn(rest, name) == strlen(rest))
+  else if ((is_header || is_query) && weir_is_field_name(rest))
     *key = (weir_config_key){is_header ? WEIR_CONFIG_KEY_HEADER : WEIR_CONFIG_KEY_QUERY, rest};
   else
     weir_fault(reader, node,

@@ -199,6 +199,9 @@ weir_read_node weir_read_listen, weir_read_stores, weir_read_limiters, weir_read
 /* A store by its name; target: const weir_config_store *. */
 weir_read_node weir_read_store;
 
+/* Whether it can be the name of a field or an argument of HTTP: A-Z a-z 0-9 _ . - */
+bool weir_is_field_name(const char *text);
+
 /* "header:NAME", "query:NAME" or "client"; target: weir_config_key. */
 weir_read_node weir_read_key;
 

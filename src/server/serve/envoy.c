@@ -393,6 +393,21 @@ static void settle(weir_connection *connection, outcome *made, size_t index) {
   made->over += !asked->quota && status->is_over;
 }
 
+/* Those of draft-03 have the names that the domain gives them. */
+static void rename_fields(const weir_config_domain *domain, weir_envoy_answer *answer) {
+  const struct {
+    const char *from, *to;
+  } names[] = {{"X-RateLimit-Limit", domain->limit_field},
+               {"X-RateLimit-Remaining", domain->remaining_field},
+               {"X-RateLimit-Reset", domain->reset_field}};
+  for (size_t i = 0; i < answer->field_count; i++)
+    for (size_t j = 0; j < sizeof names / sizeof *names; j++)
+      if (names[j].to != NULL && strcmp(answer->fields[i].name, names[j].from) == 0) {
+        answer->fields[i].name = names[j].to;
+        break;
+      }
+}
+
 /* Fields tell of one part: one that is over, else that with the least left. */
 static void add_fields(const outcome *made) {
   static const char accepted[] =
@@ -429,6 +444,7 @@ static void add_fields(const outcome *made) {
   if (weir_http_write_fields(part->limiter, name, &decision, style, answer->fields,
                              &answer->field_count, NULL) != WEIR_OK)
     answer->field_count = 0;
+  rename_fields(domain, answer);
 }
 
 bool weir_serve_settle_envoy(weir_connection *connection, const weir_tick *tick,
