@@ -226,6 +226,18 @@ class Domains(Served):
             self.assertEqual([field["key"] for field in told["responseHeadersToAdd"]],
                              ["RateLimit-Limit", "X-RateLimit-Remaining", "x_reset.2"] + more)
 
+    def test_a_domain_of_several_files(self):
+        """Where that is accepted: all its limits hold, also those of a file that comes later."""
+        one = "domain: %s\ndescriptors: [{key: %s, %s}]\n"
+        server = self.start({"a.yaml": one % ("edge", "a", per_year(1)), "b.yaml": one % ("other", "a", per_year(1)),
+                             "c.yaml": one % ("edge", "c", per_year(2))}, ", merge: true, domains: {edge: {count: all}}")
+        self.assertEqual([self.codes(server, "edge", "a=x", "c=x") for _ in "123"], ["+ ++", "- -+", "- --"])
+        self.write(server.files, "d.yaml", one % ("edge", "d", per_year(1)))
+        server.await_log("is in use now")
+        self.assertEqual([self.codes(server, "edge", "a=x", "d=x") for _ in "12"], ["- -+", "- --"])
+        self.write(server.files, "e.yaml", one % ("edge", "c", per_year(1)))
+        server.await_log("e.yaml:2:15: domain edge: descriptors[3]: the same key and value as in line 2 of ")
+
     def test_near_the_limit(self):
         server = self.start({"a.yaml": "domain: edge\ndescriptors: [{key: a, %s}]\n" % per_year(10)})
         near = 'weir_serve_descriptor_near_limit_total{domain="edge",descriptor="a"}'

@@ -131,11 +131,12 @@ typedef struct weir_config_domain {
   const char *limit_field, *remaining_field, *reset_field; /* of draft-03; NULL: as they are */
   int64_t near_percent; /* of a limit: where more is used up, it is near */
   weir_config_descriptor *descriptors;
-  size_t count;
+  size_t count, room;
   size_t node_count; /* of all levels */
 } weir_config_domain;
 
 typedef struct weir_config_envoy {
+  bool merges; /* a domain may stand in several files */
   weir_config_domain *domains;
   size_t domain_count;
   size_t node_count; /* of all of them */

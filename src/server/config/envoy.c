@@ -222,6 +222,17 @@ static void read_descriptor(weir_reader *reader, const weir_node *node, weir_con
     weir_fault(reader, node, "share_threshold is of a value with '*' alone");
 }
 
+/* Each is tried in turn, so there may not be many. */
+static void bound_wildcards(weir_reader *reader, const weir_node *node,
+                            const weir_config_descriptor *made, size_t count) {
+  size_t wildcards = 0;
+  for (size_t i = 0; i < count; i++)
+    wildcards += made[i].is_wildcard;
+  if (wildcards > WILDCARDS_MOST)
+    weir_fault(reader, node, "found %zu descriptors with '*', accepted are %d", wildcards,
+               WILDCARDS_MOST);
+}
+
 static void read_list(weir_reader *reader, const weir_node *node, weir_config_domain *domain,
                       weir_config_descriptor **made, size_t *count) {
   size_t length = strlen(reader->path);
@@ -239,13 +250,7 @@ static void read_list(weir_reader *reader, const weir_node *node, weir_config_do
     read_descriptor(reader, item->value, domain, &(*made)[(*count)++]);
     weir_path_leave(reader, length);
   }
-  /* Each is tried in turn, so there may not be many. */
-  size_t wildcards = 0;
-  for (size_t i = 0; i < *count; i++)
-    wildcards += (*made)[i].is_wildcard;
-  if (wildcards > WILDCARDS_MOST)
-    weir_fault(reader, node, "found %zu descriptors with '*', accepted are %d", wildcards,
-               WILDCARDS_MOST);
+  bound_wildcards(reader, node, *made, *count);
 }
 
 static weir_config_domain default_domain(const char *name) {
@@ -274,11 +279,14 @@ static void read_domain_name(weir_reader *reader, const weir_node *node, void *t
   weir_config_domain *domain = NULL;
   for (size_t i = 0; i < envoy->domain_count && domain == NULL; i++)
     if (strcmp(envoy->domains[i].name, name) == 0) domain = &envoy->domains[i];
-  if (domain != NULL && domain->place.file != NULL) {
-    weir_fault(reader, node, "domain %s stands in line %u of %s already", weir_quote(node).text,
-               domain->place.line, domain->place.file);
-    return;
-  }
+  bool is_there = domain != NULL && domain->place.file != NULL;
+  if (is_there && !envoy->merges)
+    weir_fault(reader, node,
+               "domain %s stands in line %u of %s already; \"envoy: {merge: true}\" accepts that",
+               weir_quote(node).text, domain->place.line, domain->place.file);
+  else if (is_there)
+    *(weir_config_domain **)target = domain;
+  if (is_there) return;
   if (domain == NULL) {
     domain = &envoy->domains[envoy->domain_count++];
     *domain = default_domain(name);
@@ -293,10 +301,34 @@ static void read_domain_name(weir_reader *reader, const weir_node *node, void *t
   *(weir_config_domain **)target = domain;
 }
 
+/* Behind those of other files. */
+static void append(weir_reader *reader, weir_config_domain *domain,
+                   const weir_config_descriptor *more, size_t count) {
+  if (count > domain->room - domain->count) {
+    size_t room = 2 * (domain->count + count);
+    weir_config_descriptor *all = weir_arena_take(reader->arena, room, sizeof *all);
+    if (all == NULL) return;
+    memcpy(all, domain->descriptors, domain->count * sizeof *all);
+    domain->descriptors = all;
+    domain->room = room;
+  }
+  memcpy(domain->descriptors + domain->count, more, count * sizeof *more);
+  domain->count += count;
+}
+
 static void read_descriptors(weir_reader *reader, const weir_node *node, void *target) {
   weir_config_domain *domain = *(weir_config_domain **)target;
   snprintf(reader->path, sizeof reader->path, "domain %s: descriptors", domain->name);
-  read_list(reader, node, domain, &domain->descriptors, &domain->count);
+  weir_config_descriptor *read = NULL;
+  size_t count = 0;
+  read_list(reader, node, domain, &read, &count);
+  if (domain->count == 0) {
+    domain->descriptors = read;
+    domain->count = domain->room = count;
+  } else if (count > 0) {
+    append(reader, domain, read, count);
+    bound_wildcards(reader, node, domain->descriptors, domain->count);
+  }
 }
 
 void weir_read_descriptor_file(weir_reader *reader, const char *text, size_t length) {
@@ -479,6 +511,7 @@ bool weir_envoy_make_room(weir_reader *reader) {
 
 void weir_read_envoy(weir_reader *reader, const weir_node *node, void *target) {
   static const weir_field fields[] = {
+      WEIR_ROW("merge", BOOL, weir_config_envoy, merges),
       {.name = "domains", .read = read_domains},
       {.name = "files", .read = read_files},
       {.name = NULL},

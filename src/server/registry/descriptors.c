@@ -166,7 +166,7 @@ static uint32_t add_node(builder *self, uint32_t parent, const weir_config_descr
   if (there != NONE) {
     const weir_config_place *first = &domain->nodes[there].config->place;
     weir_config_fault(self->faults, config->place, self->path,
-                      "the same key and value as in line %u", first->line);
+                      "the same key and value as in line %u of %s", first->line, first->file);
     return NONE;
   }
   uint32_t index = domain->node_count++; /* there is room for all, in the table too */
