@@ -100,17 +100,55 @@ print(len(allowed), sum(allowed))
             self.run_it("cc", "-x", "c", "-Wall", "-Werror", "-o", program, "-", "-lhiredis", input=self.block("c"))
             self.assertEqual(self.run_it(program), "0, 15 remain\n")
 
-    def test_php(self):
+    def away(self, text):
+        """The program, where nothing listens."""
+        with hold_port() as held:
+            return replace(text, (str(self.server.ports["resp"][0]), str(held.getsockname()[1])))
+
+    @staticmethod
+    def listens(port):
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    def serve_php(self, program):
+        """Where a page is served."""
         with hold_port() as held:
             port = held.getsockname()[1]  # PHP listens at none that is held
-        with tempfile.NamedTemporaryFile("w", suffix=".php") as page:
-            page.write(self.block("php"))
-            page.flush()
-            php = subprocess.Popen(["php", "-S", f"127.0.0.1:{port}", page.name], stderr=subprocess.DEVNULL)
-            self.addCleanup(php.wait)
-            self.addCleanup(php.terminate)
-            await_that(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, "php")
-            told = [self.get(port) for _ in range(18)]
+        page = tempfile.NamedTemporaryFile("w", suffix=".php")
+        self.addCleanup(page.close)
+        page.write(program)
+        page.flush()
+        php = subprocess.Popen(["php", "-S", f"127.0.0.1:{port}", page.name], stderr=subprocess.DEVNULL)
+        self.addCleanup(php.wait)
+        self.addCleanup(php.terminate)
+        await_that(lambda: self.listens(port), "php")
+        return port
+
+    def test_php_without_limits(self):
+        port = self.serve_php(self.away(self.block("php")))
+        self.assertEqual([self.get(port) for _ in "12"], [(200, None, None, "hello\n")] * 2)
+
+    def impatient(self):
+        """A server that ends a connection which rests for a second."""
+        config, = blocks(PAGE, "yaml")
+        server = Server(replace(on_free_ports(config), ("memcached://127.0.0.1:11211", "memory:")) +
+                        "limits: {idle: 1s}\n")
+        self.addCleanup(server.end)
+        return server
+
+    def test_php_keeps_its_connection_and_makes_another(self):
+        server = self.impatient()
+        port = self.serve_php(replace(blocks(PAGE, "php")[0], ("6380", str(server.ports["resp"][0]))))
+        for left in (15, 14):
+            self.assertTrue(self.get(port)[2].startswith('"default";r=%d;' % left))
+            self.assertEqual(server.metric("weir_serve_connections"), 1)
+        await_that(lambda: server.metric("weir_serve_connections") == 0, "the connection's end")
+        self.assertEqual(self.get(port)[0], 200)
+        self.assertEqual(server.metric("weir_serve_connections"), 1)
+
+    def test_php(self):
+        port = self.serve_php(self.block("php"))
+        told = [self.get(port) for _ in range(18)]
         self.assertEqual(told[0][:1] + told[0][2:], (200, '"default";r=15;t=2', "hello\n"))
         self.assertEqual([status for status, *_ in told], [200] * 16 + [429] * 2)
         self.assertGreater(int(told[-1][1]), 0)
@@ -132,6 +170,23 @@ limited = Limit.new(->(env) { [200, { "Content-Type" => "text/plain" }, ["hello"
         self.assertIn('[200, {"Content-Type"=>"text/plain", "RateLimit"=>"\\"default\\";r=15;t=2"}, ["hello"]]', told[0])
         self.assertEqual([each[1:4] for each in told], ["200"] * 16 + ["429"] * 2)
         self.assertRegex(told[-1], r'"Retry-After"=>"\d+"')
+
+    def test_ruby_without_limits(self):
+        program = self.away(self.block("ruby")) + """
+p Limit.new(->(env) { [200, {}, ["hello"]] }).call("REMOTE_ADDR" => "192.0.2.77")
+"""
+        self.assertEqual(self.run_it("ruby", "-W0", "-e", program), '[200, {}, ["hello"]]\n')
+
+    def test_ruby_with_threads_and_a_connection_that_ended(self):
+        server = self.impatient()
+        program = replace(blocks(PAGE, "ruby")[0], ("6380", str(server.ports["resp"][0]))) + """
+limited = Limit.new(->(env) { [200, {}, []] })
+told = 8.times.map { Thread.new { 10.times.map { limited.call("REMOTE_ADDR" => "192.0.2.77")[0] } } }.flat_map(&:value)
+sleep 2.5
+p told.count(200).between?(16, 20), told.count(429).between?(60, 64), limited.call("REMOTE_ADDR" => "192.0.2.78")[1]
+"""
+        self.assertEqual(self.run_it("ruby", "-W0", "-e", program),
+                         'true\ntrue\n{"RateLimit"=>"\\"default\\";r=15;t=2"}\n')
 
 
 if __name__ == "__main__":
