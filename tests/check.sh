@@ -237,7 +237,7 @@ if [ -n "$WEIR_NPM_MODULES" ]; then
   export WEIR_NPM_MODULES
 else
   unset WEIR_NPM_MODULES
-  echo "npm: its registry is not to be had here, so Express, Fastify and grpc-js are not tried"
+  echo "npm: its registry is not to be had here, so Express, Fastify, grpc-js and clients of Redis are not tried"
 fi
 
 rm -f "$logs"/built-* "$logs/fuzz.said" "$logs/fuzz.counts"
