@@ -161,18 +161,17 @@ static void write_path(const weir_domain *domain, const weir_descriptor *node, w
 typedef enum limit_figures { REQUESTS, HITS, NEAR } limit_figures;
 
 static const struct {
-  const char *all, *detailed; /* what they are called behind "weir_serve_descriptor_" */
-  const char *help, *detailed_help;
+  const char *all, *detailed; /* what they are called */
+  const char *help;
 } told_of_limits[] = {
-    [REQUESTS] = {"decisions_total", "detailed_decisions_total",
-                  "Requests by limit of a descriptor file, since that was read",
-                  "The same by the values of requests, where the file asks so"},
-    [HITS] = {"hits_total", "detailed_hits_total", "What these requests asked for",
-              "The same by the values of requests, where the file asks so"},
-    [NEAR] =
-        {"near_limit_total", "detailed_near_limit_total",
-         "Of the requests within the limit, those that left little of it: near_limit of the domain",
-         "The same by the values of requests, where the file asks so"},
+    [REQUESTS] = {"weir_serve_descriptor_decisions_total",
+                  "weir_serve_descriptor_detailed_decisions_total",
+                  "Requests by limit of a descriptor file, since that was read"},
+    [HITS] = {"weir_serve_descriptor_hits_total", "weir_serve_descriptor_detailed_hits_total",
+              "What these requests asked for"},
+    [NEAR] = {"weir_serve_descriptor_near_limit_total",
+              "weir_serve_descriptor_detailed_near_limit_total",
+              "Of the requests within the limit, those that left little of it, as near_limit says"},
 };
 
 /* `labels`: its domain and descriptor. */
@@ -183,7 +182,7 @@ static void write_figures(const weir_limit_counts *counts, limit_figures figures
                                          [WEIR_LIMIT_SHADOW] = "shadow",
                                          [WEIR_LIMIT_NONE] = "none"};
   for (size_t i = 0; i < (figures == NEAR ? 1 : WEIR_LIMIT_OUTCOMES); i++) {
-    weir_bytes_format(out, "weir_serve_descriptor_%s{", name);
+    weir_bytes_format(out, "%s{", name);
     weir_bytes_add(out, labels->data, labels->length);
     if (figures == NEAR)
       weir_bytes_format(out, "} %llu\n", (unsigned long long)counts->near);
@@ -237,14 +236,12 @@ static void write_details(const weir_service *service, limit_figures figures, we
 
 static void write_descriptors(const weir_service *service, weir_bytes *out) {
   weir_limit_counts *sum = weir_served_sum_limits(&service->served);
-  char name[64];
   out->failed |= sum == NULL;
   for (limit_figures each = REQUESTS; each <= NEAR; each++) {
-    snprintf(name, sizeof name, "weir_serve_descriptor_%s", told_of_limits[each].all);
-    write_head(name, "counter", told_of_limits[each].help, out);
+    write_head(told_of_limits[each].all, "counter", told_of_limits[each].help, out);
     write_limits(service, sum, each, out);
-    snprintf(name, sizeof name, "weir_serve_descriptor_%s", told_of_limits[each].detailed);
-    write_head(name, "counter", told_of_limits[each].detailed_help, out);
+    write_head(told_of_limits[each].detailed, "counter",
+               "The same by the values of requests, where the file asks so", out);
     write_details(service, each, out);
   }
   free(sum);
