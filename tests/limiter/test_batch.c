@@ -46,6 +46,23 @@ static void tells_nobody_of_what_came_behind(void **state) {
   world_close(&w);
 }
 
+/* By one rule, while another's window is only to open with the first. */
+static void tells_of_a_window_that_is_about_to_open(void **state) {
+  world w;
+  weir_request requests[] = {request("k", 1), request("k", 1), request("k", 1)};
+  (void)state;
+  world_open(&w, "memory:", "quota:9/10s;fixed-window:3/4s", NULL);
+  world_take(&w, "k", 1);
+  world_set(&w, 9 * SECOND_US);
+  world_take(&w, "k", 2);
+  world_set(&w, 10 * SECOND_US);
+  assert_int_equal(take(&w, requests, 3, NULL), WEIR_OK);
+  assert_allowed(requests[0].decision, 0, 10 * SECOND_US);
+  assert_denied(requests[1].decision, 0, 2 * SECOND_US, 10 * SECOND_US);
+  assert_denied(requests[2].decision, 0, 2 * SECOND_US, 10 * SECOND_US);
+  world_close(&w);
+}
+
 static void leaves_charged_what_it_admitted_and_nothing_else(void **state) {
   world w;
   weir_request requests[] = {request("k", 4), request("k", 4), request("k", 3), request("k", 4)};
@@ -178,6 +195,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(decides_the_requests_of_one_key_in_their_order),
       cmocka_unit_test(tells_nobody_of_what_came_behind),
+      cmocka_unit_test(tells_of_a_window_that_is_about_to_open),
       cmocka_unit_test(leaves_charged_what_it_admitted_and_nothing_else),
       cmocka_unit_test(lets_bad_requests_fail_alone),
       cmocka_unit_test(touches_nothing_when_every_request_is_bad),

@@ -319,6 +319,14 @@ static void quota_plan_opening(weir_rule_state *r, weir_operation_kind kind, int
   state->opening = state->opened = true;
 }
 
+/* Where none is open: the start of the one that a charge opens. */
+static int64_t quota_next_start_us(const weir_rule_state *r) {
+  const quota_state *state = r->state;
+  int64_t period = r->rule->period_us;
+  if (state->opens[OWN] != WRONG) return state->at_us;
+  return state->opens[BEFORE] >= 0 ? state->opens[BEFORE] + period : state->group * period;
+}
+
 /* A window whose count is lost makes way for one that begins a microsecond later. Where that is in the next
  * group its own is closed, as that group then opens one as of its begin. */
 static void quota_plan_after_loss(weir_rule_state *r) {
@@ -367,11 +375,7 @@ static void quota_charge(weir_rule_state *r) {
       quota_plan_open(r, WEIR_GET, OWN);
       return;
     }
-    int64_t period = r->rule->period_us;
-    int64_t start = !wrong                      ? state->at_us
-                    : state->opens[BEFORE] >= 0 ? state->opens[BEFORE] + period
-                                                : state->group * period;
-    quota_plan_opening(r, wrong ? WEIR_PUT : WEIR_CREATE, start);
+    quota_plan_opening(r, wrong ? WEIR_PUT : WEIR_CREATE, quota_next_start_us(r));
     return;
   }
   if (state->start_us == state->lost_us) {
@@ -497,11 +501,14 @@ static int64_t quota_count(weir_rule_state *r, int64_t cost) {
   return ((quota_state *)r->state)->count += cost;
 }
 
+/* A look counts what it lets pass, of which the first is to open the window. */
 static void quota_figures(const weir_rule_state *r, const weir_request_state *request, int64_t cost,
                           bool denied, weir_decision *decision) {
   const quota_state *state = r->state;
   (void)cost;
-  int64_t left = state->start_us >= 0 ? state->start_us + r->rule->period_us - r->frame->now_us : 0;
+  int64_t start_us = state->start_us;
+  if (start_us < 0 && state->count > 0) start_us = quota_next_start_us(r);
+  int64_t left = start_us >= 0 ? start_us + r->rule->period_us - r->frame->now_us : 0;
   decision->remaining = quota_room(r, request);
   if (denied) decision->retry_after_us = left;
   decision->reset_after_us = state->count > 0 || !state->opened ? left : 0;
