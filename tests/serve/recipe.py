@@ -3,8 +3,7 @@ client whose address can be chosen."""
 
 import concurrent.futures
 import contextlib
-import http.client
-import http.server
+import json
 import os
 import re
 import select
@@ -13,8 +12,11 @@ import subprocess
 import tempfile
 import threading
 import unittest
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from server import PATIENCE_S, Client, Server, Store, await_that, hold_port
+import hostile_forms
+from server import PATIENCE_S, Client, Server, Store, await_that, hold_port, http
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs")
 MORTAL_MASTER = ["setpriv", "--pdeathsig", "TERM"]  # before a program that must end workers of its own
@@ -52,7 +54,7 @@ class Application:
     def __init__(self):
         application = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 application.asked += 1
                 if self.path.startswith("/held/"):
@@ -90,7 +92,7 @@ class Application:
 
         self.asked = self.now = self.most = 0
         self.lock, self.over = threading.Lock(), threading.Event()
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.handle_error = lambda *_: None  # of clients that have gone
         self.port = self.server.server_address[1]
         self.thread = threading.Thread(target=self.server.serve_forever)
@@ -145,7 +147,7 @@ class Proxy:
 
     def get(self, path="/", source="127.0.0.2", fields=None, body=None):
         """(status, fields, body) of one request of a client at an address of loopback."""
-        client = http.client.HTTPConnection("127.0.0.1", self.port, PATIENCE_S, (source, 0))
+        client = HTTPConnection("127.0.0.1", self.port, PATIENCE_S, (source, 0))
         client.request("GET" if body is None else "POST", path, body, fields or {})
         answer = client.getresponse()
         text = answer.read()
@@ -193,6 +195,33 @@ class Behind(unittest.TestCase):
         self.addCleanup(self.server.end)
         self.weir = "127.0.0.1:%d" % self.server.ports.get("http", [0])[0]
         self.behind = "127.0.0.1:%d" % self.application.port
+
+    def charged(self, limiter, key, limit=3):
+        """How much of its limit a key has used."""
+        client = self.server.connect("http")
+        body = json.dumps({"limiter": limiter, "key": key})
+        told = http(client, "POST /peek HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                    "Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        client.close()
+        return limit - json.loads(told[1])["remaining"]
+
+    def listen(self):
+        """An application that notes keys, in place of the other; what it has seen."""
+        listener = hostile_forms.Listener()
+        self.addCleanup(listener.end)
+        self.behind = "127.0.0.1:%d" % listener.port
+        return listener.seen
+
+    def assert_addresses_hold(self, start):
+        """No form of a request gets a client out of its limit by address, nor under another's. start: a proxy."""
+        seen = self.listen()
+        port = start().port
+        hostile_forms.assert_none_enters(self, port, seen)
+        hostile_forms.assert_counted(self, port, seen, lambda key: self.charged("api", key))
+
+    def assert_keys_hold(self, start, others):
+        seen = self.listen()
+        hostile_forms.assert_alice_stays_out(self, start().port, seen, lambda key: self.charged("by_key", key), others)
 
     def held(self, limiter):
         return int(self.server.metric('weir_places_held{limiter="%s"}' % limiter))

@@ -1,6 +1,5 @@
 """nginx by its recipe, docs/serve/nginx.md."""
 
-import json
 import os
 import re
 import shutil
@@ -10,8 +9,9 @@ import tempfile
 import time
 import unittest
 
+import hostile_forms
 from recipe import ALL_PATHS, MORTAL_MASTER, Behind, Proxy, blocks, replace
-from server import PATIENCE_S, PROGRAM, Client, Store, await_that, hold_port, http
+from server import PATIENCE_S, PROGRAM, Client, Store, await_that, hold_port
 
 # What Debian's /etc/nginx/nginx.conf does around conf.d, for a user without rights.
 AROUND = """
@@ -32,10 +32,13 @@ http {
 """
 
 
+KEY, BYTES, PLACES = 1, 2, 3  # which of the page's recipes
+
+
 class Nginx(Behind):
     page = "serve/nginx.md"
 
-    def start(self, *changes, recipe=0):
+    def start(self, *changes, recipe=0, around=AROUND):
         """By the page's recipe of that number; those after the first use the upstream of the first."""
         all_of_them = blocks(self.page, "nginx")
         limited = all_of_them[recipe]
@@ -44,7 +47,7 @@ class Nginx(Behind):
         limited = replace(limited, ("127.0.0.1:8080", self.weir), ("_timeout 1s", "_timeout 60s"),
                           ("listen 80;", "listen 127.0.0.1:PORT reuseport;"), *changes)
         limited = limited.replace("127.0.0.1:3000", self.behind)
-        nginx = Proxy({"nginx.conf": AROUND, "limited.conf": limited, "index.html": "index\n"},
+        nginx = Proxy({"nginx.conf": around, "limited.conf": limited, "index.html": "index\n"},
                       "nginx", "-p", "FOLDER", "-e", "stderr", "-c", "FOLDER/nginx.conf")
         self.addCleanup(nginx.end)
         return nginx
@@ -76,30 +79,62 @@ class Nginx(Behind):
         self.assertEqual(nginx.get("/index/")[0::2], (200, b"index\n"))
         self.assertRegex(nginx.get()[1]["RateLimit"], r'^"api";r=0;')
 
-    def test_a_request_without_its_key(self):
-        self.server.write(replace(self.server.config, ('rule: "quota:3/1d"', 'rule: "quota:3/1d", key: "header:X-Api-Key"')))
-        self.server.await_log("is in use now")
-        nginx = self.start()
-        self.assertEqual(nginx.get(fields={"X-Api-Key": "alice"})[0], 200)
-        self.assertEqual(nginx.get()[0], 500)
-        self.assertEqual(nginx.get(fields={"X-Api-Key": ""})[0], 500)
-        self.assertEqual(nginx.get(fields={"X-Api-Key": "alice", "X-Other": "\x7f"})[0], 500)
+    def test_hostile_forms(self):
+        self.assert_addresses_hold(self.start)
 
-    def charged(self):
-        """Kilobytes of the client of most requests here."""
-        client = self.server.connect("http")
-        body = json.dumps({"limiter": "kilobytes", "key": "127.0.0.2"})
-        told = http(client, "POST /peek HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                    "Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        client.close()
-        return 1000000 - json.loads(told[1])["remaining"]
+    def test_hostile_keys(self):
+        """nginx takes the first of several fields, and the application sees no other."""
+        self.assert_keys_hold(lambda: self.start(recipe=KEY), hostile_forms.BOUNDED | {
+            "another before it", "another, in small letters", "50 of them", "its own by underscores"})
+
+    def change(self, *changes):
+        """Of the server's configuration."""
+        self.server.write(replace(self.server.config, *changes))
+        self.server.await_log("is in use now")
+
+    def test_no_connection_is_left(self):
+        """A limited client holds connections until nginx has none for the check, and says 500 by itself."""
+        nginx = self.start(("keepalive 32;", ""), ("proxy_pass http://127.0.0.1:3000;", "root FOLDER;"), around=replace(
+            AROUND, ("worker_processes 2", "worker_processes 1"), ("events {}", "events { worker_connections 24; }")))
+        told = [nginx.get("/index.html")[0] for _ in range(4)]
+        self.assertEqual(told, [200] * 3 + [429])
+        for _ in range(30):
+            held = Client(("127.0.0.1", nginx.port), source="127.0.0.2")
+            self.addCleanup(held.close)
+            held.send("GET /index.html HTTP/1.1\r\n")
+            told.append(hostile_forms.send(nginx.port, hostile_forms.fields(first="GET /index.html HTTP/1.1")))
+        self.assertEqual(set(told[4:]), {429, 500, None})
+
+    def test_no_decision(self):
+        """fallback: none closes, whatever the page lets pass."""
+        self.change((self.store.url + '?timeout=10s"', 'memcached://127.0.0.1:1?timeout=1s", fallback: none'))
+        self.assertEqual(self.start().get()[0], 500)
+
+    def test_what_others_have(self):
+        """Rows of the page's table."""
+        self.change(("rule: \"quota:3/1d\", key: \"header:X-Api-Key\"", 'rule: "token-bucket:1/1h,burst=2", '
+                    'key: "header:X-Api-Key", allow: [staff]'), ('  api: {', '  api: {shadow: true, '))
+        by_cookie = self.start(("map $http_x_api_key", "map $cookie_account"), ("$http_x_api_key;", "$cookie_account;"),
+                               ("return 429;", 'return 429 "slowly, please";'), recipe=KEY)
+        told = [by_cookie.get(fields={"Cookie": "a=b; account=alice"}) for _ in range(3)]
+        self.assertEqual([status for status, _, _ in told], [200, 200, 429])
+        self.assertEqual(told[2][2], b"slowly, please")
+        self.assertLess(3000, int(told[2][1]["Retry-After"]))
+        self.assertEqual({by_cookie.get(fields={"Cookie": "account=staff"})[0] for _ in range(5)}, {200})
+        self.assertEqual(by_cookie.get()[0], 400)
+        shadow = self.start()
+        self.assertEqual({shadow.get()[0] for _ in range(5)}, {200})
+
+    def kilobytes(self):
+        """Of the client of most requests here."""
+        return self.charged("kilobytes", "127.0.0.2", 1000000)
 
     def await_charged(self, accepted):
-        await_that(lambda: self.charged() in accepted, "a charge of %s" % accepted)
+        await_that(lambda: self.kilobytes() in accepted, "a charge of %s" % accepted)
 
     def test_bytes_of_a_download(self):
         nginx = self.start(("root /srv/downloads;", "root FOLDER; location /held/ { proxy_pass http://127.0.0.1:3000; }"),
-                           recipe=1)
+                           recipe=BYTES)
         for name, size in (("small", 5000), ("large", 30000000)):
             with open(os.path.join(nginx.folder.name, name), "wb") as file:
                 file.truncate(size)
@@ -116,22 +151,22 @@ class Nginx(Behind):
         self.await_charged([31008])  # the estimate, while it is under way
         client.close()
         self.await_charged(range(30010, 30100))
-        before = self.charged()
+        before = self.kilobytes()
         client, _ = nginx.begin("/large")
         client.close()  # the kernel had some more of it
         self.await_charged(set(range(before + 2, before + 30000)) - {before + 1000})
-        before = self.charged()
+        before = self.kilobytes()
         self.leave_while_the_server_is_stopped(nginx)
         self.await_charged(range(before, before + 200))  # at most what the application sent, and no estimate
 
     def test_places(self):
-        nginx = self.start(recipe=2)
+        nginx = self.start(recipe=PLACES)
         self.assert_places(nginx, "downloads")
         self.leave_while_the_server_is_stopped(nginx)
         await_that(lambda: self.held("downloads") == 0, "the places of clients that left early")
 
     def test_places_that_leak(self):
-        nginx = self.start(("proxy_pass http://127.0.0.1:3000;", "root FOLDER; index index.html;"), recipe=2)
+        nginx = self.start(("proxy_pass http://127.0.0.1:3000;", "root FOLDER; index index.html;"), recipe=PLACES)
         self.assertEqual(nginx.get("/index.html")[0], 200)
         await_that(lambda: self.held("downloads") == 0, "the place of a file")
         os.mkdir(os.path.join(nginx.folder.name, "folder"))
@@ -144,7 +179,7 @@ class Nginx(Behind):
     def test_while_the_server_is_away(self):
         self.server.end()
         self.assertEqual(self.start().get()[0], 200)
-        closed = self.start(("proxy_intercept_errors on;", ""), ("error_page 500 502 503 504 = @unlimited;", ""))
+        closed = self.start(("proxy_intercept_errors on;", ""), ("error_page 502 504 = @unlimited;", ""))
         self.assertEqual(closed.get()[0], 500)
 
 
