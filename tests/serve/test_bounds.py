@@ -56,6 +56,25 @@ class Clients(unittest.TestCase):
             for client in clients:
                 client.close()
 
+    def test_a_proxy_is_no_client(self):
+        """Who is trusted has as many connections as there are in all; who is not has its own few."""
+        config = BASE.replace('http: {', 'http: {trusted: ["127.0.0.9"], ') + "limits: {connections: 40, connections_per_address: 3}\n"
+        with Server(config) as server:
+            proxied = [server.connect("http", source="127.0.0.9") for _ in range(20)]
+            others = [server.connect("http", source="127.0.0.2") for _ in range(3)]
+            for client in proxied + others:
+                self.assertEqual(http(client, "GET /check/big?key=a HTTP/1.1\r\nHost: localhost\r\n\r\n")[0], 200)
+            refused = server.connect("http", source="127.0.0.2")
+            self.assertIn(b"HTTP/1.1 503", refused.rest())
+            for client in [*proxied, *others, refused]:
+                client.close()
+            await_that(lambda: self.gets_in(server), "places of all that have gone")
+            of_resp = [server.connect(source="127.0.0.9") for _ in range(4)]
+            self.assertEqual([client.ask("PING") for client in of_resp[:3]], ["+PONG"] * 3)
+            self.assertEqual(of_resp[3].rest(), b"-ERR max number of clients reached\r\n")
+            for client in of_resp:
+                client.close()
+
     def gets_in(self, server):
         client = server.connect()
         try:

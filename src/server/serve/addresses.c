@@ -95,11 +95,15 @@ bool weir_clients_resize(weir_clients *clients, size_t most) {
   return resized;
 }
 
+static bool is_counted(const weir_client_address *client) {
+  return client->is_known && !client->is_proxy;
+}
+
 bool weir_clients_enter(weir_clients *clients, const weir_client_address *client,
                         size_t most_of_one) {
   pthread_mutex_lock(&clients->lock);
   bool entered = clients->count < clients->most;
-  if (entered && client->is_known) {
+  if (entered && is_counted(client)) {
     uint32_t mark = weir_hash_table_mark(&clients->entries, client->bytes, sizeof client->bytes);
     entry *one = weir_hash_table_find(&clients->entries, mark, client->bytes);
     if (one == NULL && most_of_one > 0) {
@@ -117,7 +121,7 @@ bool weir_clients_enter(weir_clients *clients, const weir_client_address *client
 void weir_clients_leave(weir_clients *clients, const weir_client_address *client) {
   pthread_mutex_lock(&clients->lock);
   clients->count--;
-  if (client->is_known) {
+  if (is_counted(client)) {
     uint32_t mark = weir_hash_table_mark(&clients->entries, client->bytes, sizeof client->bytes);
     entry *one = weir_hash_table_find(&clients->entries, mark, client->bytes);
     if (--one->count == 0) weir_hash_table_remove(&clients->entries, one);

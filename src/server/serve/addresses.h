@@ -15,6 +15,7 @@
 /* An address without its port; IPv4 as IPv6 has it. The clients of a unix socket have none. */
 typedef struct weir_client_address {
   bool is_known;
+  bool is_proxy; /* it speaks for many clients: its connections are not counted as those of one */
   unsigned char bytes[16];
 } weir_client_address;
 

@@ -436,6 +436,14 @@ static void open_connection(weir_port *port, int fd, const weir_client_address *
   if (event_add(&connection->readable, NULL) != 0) close_now(connection);
 }
 
+/* Whether the listener believes what this address says of its clients. */
+static bool is_proxy(const weir_port *port, const weir_client_address *client) {
+  char text[WEIR_CLIENT_ADDRESS_TEXT_BYTES];
+  if (port->config->trusted == NULL) return false;
+  weir_client_address_write(client, text);
+  return weir_http_networks_contain(port->config->trusted, text);
+}
+
 /* A client that has come is served, or refused where there are too many. */
 static void welcome(weir_port *port, int fd, const struct sockaddr *address) {
   weir_loop *loop = port->loop;
@@ -446,6 +454,7 @@ static void welcome(weir_port *port, int fd, const struct sockaddr *address) {
     close(fd);
     return;
   }
+  client.is_proxy = is_proxy(port, &client);
   if (!weir_clients_enter(loop->service->clients, &client, most_of_one)) {
     const weir_protocol *protocol = port->protocol;
     weir_serve_count(&loop->served.counts.refused, 1);
