@@ -41,8 +41,18 @@ static bool find_override(weir_tick *tick, const weir_domain *domain,
   return status == WEIR_OK;
 }
 
-/* What limits a descriptor, and under which key. One whose key is too long is refused whatever it
- * means: a client cannot get past a limit by it. */
+/* A key that is too long is over its limit, whichever that is. Clients write keys, and Envoy lets a request
+ * pass that was answered with an error. */
+static bool deny_too_long(weir_part *found) {
+  found->is_limited = true;
+  found->rate = (weir_config_rate){.unit = WEIR_CONFIG_SECOND};
+  found->limit = WEIR_SERVED_NO_LIMIT;
+  found->limiter = NULL;
+  found->shadow = found->quota = false;
+  return true;
+}
+
+/* What limits a descriptor, and under which key. */
 static bool find(weir_tick *tick, const weir_domain *domain,
                  const weir_envoy_descriptor *descriptor, weir_part *found,
                  weir_envoy_refusal *refusal) {
@@ -68,8 +78,10 @@ static bool find(weir_tick *tick, const weir_domain *domain,
   else if (fits && domain != NULL)
     node = weir_domain_find(domain, descriptor->entries, descriptor->count, room, most,
                             &found->key_length);
-  if (!fits || found->key_length > most)
-    return refuse(refusal, WEIR_ENVOY_BAD_REQUEST, "a descriptor's key is too long");
+  if (domain != NULL && (!fits || found->key_length > most)) {
+    found->key_length = 0;
+    return deny_too_long(found);
+  }
   tick->bytes.length += found->key_length;
 
   if (overrides) {
@@ -95,8 +107,7 @@ static bool find(weir_tick *tick, const weir_domain *domain,
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   weir_calendar date = weir_calendar_at(found->rate.unit, now.tv_sec);
-  if (date.length > most - found->key_length)
-    return refuse(refusal, WEIR_ENVOY_BAD_REQUEST, "a descriptor's key is too long");
+  if (date.length > most - found->key_length) return deny_too_long(found);
   weir_bytes_add(&tick->bytes, date.text, date.length);
   found->key_length += date.length;
   found->left_us = (date.end_s - now.tv_sec) * 1000000 - now.tv_nsec / 1000;
