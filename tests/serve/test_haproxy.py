@@ -5,6 +5,7 @@ import signal
 import time
 import unittest
 
+import hostile_forms
 from recipe import Behind, Proxy, blocks, replace
 from server import Client, await_that
 
@@ -25,6 +26,32 @@ class Haproxy(Behind):
     def test_a_client_is_limited_and_told(self):
         self.assert_limits(self.start())
 
+    def test_hostile_forms(self):
+        self.assert_addresses_hold(self.start)
+
+    def test_hostile_keys(self):
+        self.assert_keys_hold(lambda: self.start(("lua.limit api", "lua.limit_key by_key")), hostile_forms.BOUNDED)
+
+    def test_what_weir_refuses(self):
+        """A limiter that it does not know, and no decision: neither lets pass."""
+        self.assertEqual(self.start(("lua.limit api", "lua.limit other")).get()[0], 400)
+        self.server.write(replace(self.server.config, (self.store.url + '?timeout=10s"', 'memcached://127.0.0.1:1?timeout=1s", fallback: none')))
+        self.server.await_log("is in use now")
+        self.assertEqual(self.start().get()[0], 503)
+
+    def test_what_others_have(self):
+        """Rows of the page's table."""
+        haproxy = self.start(('hdr Retry-After "%[var(txn.limit_retry_after)]" hdr RateLimit ',
+                              'content-type text/plain string "slowly" hdr Retry-After "%[var(txn.limit_retry_after)]" hdr RateLimit '),
+                             ("lua.limit api\n", "lua.limit api unless { src 127.0.0.8 }\n"))
+        self.assertEqual([haproxy.get()[0::2] for _ in range(4)], [(200, b"hello\n")] * 3 + [(429, b"slowly")])
+        self.assertEqual({haproxy.get(source="127.0.0.8")[0] for _ in range(4)}, {200})
+        tarpit = self.start(("  http-request return status 429", "  timeout tarpit 300ms\n  http-request tarpit deny_status 429 if "
+                             "{ var(txn.limit_status) -m int 429 }\n  http-request return status 429"))
+        began = time.monotonic()
+        self.assertEqual(tarpit.get()[0], 429)
+        self.assertLess(0.3, time.monotonic() - began)
+
     def test_what_is_not_asked(self):
         haproxy = self.start(("  http-request lua.limit", "  http-request return status 200 if { path /returns }\n"
                               "  http-request lua.limit"))
@@ -41,7 +68,7 @@ class Haproxy(Behind):
 
 
 class Places(Behind):
-    page, whole = "serve/haproxy.md", 1
+    page, whole = "serve/haproxy.md", 2
 
     def setUp(self):
         super().setUp()
@@ -67,6 +94,15 @@ class Places(Behind):
         time.sleep(1.5)
         self.assertEqual((status, self.held("downloads")), (200, 1))
         client.close()
+
+    def test_connections_that_are_used_up(self):
+        """Many clients that hold places must not open the limit for those who come behind them."""
+        self.server.write(replace(self.server.config, ("connections_per_address: 10000", "connections_per_address: 4")))
+        self.server.await_log("is in use now")
+        told = [self.haproxy.begin("/held/200", "127.0.0.%d" % (2 + i // 3)) for i in range(8)]
+        self.assertEqual([status for _, status in told], [200] * 4 + [429] * 4)
+        for client, _ in told:
+            client.close()
 
     def test_haproxy_that_is_killed(self):
         for _ in range(3):
