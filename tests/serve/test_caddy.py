@@ -2,6 +2,7 @@
 
 import unittest
 
+import hostile_forms
 from recipe import Behind, Proxy, blocks, replace
 
 
@@ -19,6 +20,20 @@ class Caddy(Behind):
     def test_a_client_is_limited_and_told(self):
         caddy = self.start()
         self.assert_limits(caddy, tells_allowed=False)
+
+    def test_hostile_forms(self):
+        self.assert_addresses_hold(self.start, ["as it was", "20 KB of cookies", "X-Forwarded-For, no address", "UTF-8 in a field"])
+
+    def test_hostile_keys(self):
+        self.assert_keys_hold(lambda: self.start(("/check/api", "/check/by_key"), ("  reverse_proxy", "  request_header -X_Api_Key\n  reverse_proxy")),
+                              hostile_forms.ANY | {"its own by underscores"})
+
+    def test_what_others_have(self):
+        """Rows of the page's table."""
+        caddy = self.start(("forward_auth ", "forward_auth /api/* "), ("    copy_headers", "    @denied status 429\n"
+                           "    handle_response @denied {\n      respond slowly 429\n    }\n    copy_headers"))
+        self.assertEqual([caddy.get("/api/x")[0::2] for _ in range(4)], [(200, b"hello\n")] * 3 + [(429, b"slowly")])
+        self.assertEqual({caddy.get("/other")[0] for _ in range(4)}, {200})
 
     def test_what_is_not_asked(self):
         caddy = self.start(("  reverse_proxy", '  redir /moved /new\n  respond /told "told"\n  reverse_proxy'))
