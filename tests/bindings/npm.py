@@ -10,11 +10,35 @@ import sys
 import tempfile
 import unittest
 
+import hostile_requests
 from services import Service, check
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "src/bindings/node"
 EXAMPLES, PREFIX, LIBDIR, MODULES = (pathlib.Path(each) for each in sys.argv[1:5])
 del sys.argv[1:]
+
+
+# Each says on stdout which key it was asked with, before it answers.
+COMMON = """
+const { Store } = require('weir');
+const store = new Store(process.env.WEIR_STORE);
+const options = { trusted: '127.0.0.1', name: 'all' };
+if (process.env.BY === 'key') options.key = (request) => request.headers['x-api-key'];
+const note = (request) => require('fs').writeSync(1, JSON.stringify([(request.headers['x-api-key'] ?? '').slice(0, 300)]) + '\\n');
+const port = Number(process.argv[2]);
+"""
+EXPRESS = COMMON + """
+const app = require('express')();
+app.use(require('weir/express')(store, '3/1d', options));
+app.use((request, response) => { note(request); response.end(); });
+app.listen(port, '127.0.0.1');
+"""
+APPLICATIONS = {"express": EXPRESS, "express5": EXPRESS.replace("'express'", "'express5'"), "fastify": COMMON + """
+const app = require('fastify')();
+app.register(require('weir/fastify'), { store, rule: '3/1d', ...options });
+app.all('*', async (request) => { note(request.raw); return ''; });
+app.listen({ port, host: '127.0.0.1' });
+"""}
 
 
 class Npm(unittest.TestCase):
@@ -68,6 +92,15 @@ class Npm(unittest.TestCase):
     def test_forms(self):
         shutil.copy("forms.js", self.project)
         self.assertEqual(self.run_it("node", "forms.js").splitlines()[-1], "all forms")
+
+    def test_hostile_requests(self):
+        services = []
+        for name, text in APPLICATIONS.items():
+            (self.project / f"hostile_{name}.js").write_text(text)
+            for by in ("key", "address"):
+                services.append(hostile_requests.Service(self, name, by, ["node", f"hostile_{name}.js", "PORT"], self.project,
+                                                         self.environment))
+        hostile_requests.assert_all_hold(services)
 
     def test_types(self):
         """Lines of typed.ts that say so are refused, and no others."""
