@@ -139,9 +139,10 @@ static void set_rule(weir_reader *reader, const weir_node *node, const weir_conf
     rate->requests = WEIR_CONFIG_REQUESTS_MOST;
   }
   if (rate->requests == 0) return;
-  int length = snprintf(rule, sizeof rule, "%s:%lld/%llds%s",
-                        weir_config_algorithm_of(domain, rate->unit), (long long)rate->requests,
-                        (long long)(unit_s * rate->units), weir_config_rule_suffix(domain));
+  long long seconds = unit_s * rate->units;
+  int length =
+      snprintf(rule, sizeof rule, "%s:%lld/%llds%s", weir_config_algorithm_of(domain, rate->unit),
+               (long long)rate->requests, seconds, weir_config_rule_suffix(domain));
   rate->rule = weir_arena_copy(reader->arena, rule, (size_t)length);
 }
 

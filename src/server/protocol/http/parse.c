@@ -270,7 +270,7 @@ static weir_http_reading read_chunks(const reading *self, weir_http_parser *pars
 bool weir_http_next_chunk(const weir_http_request *request, size_t *position,
                           weir_http_text *chunk) {
   size_t size = 0;
-  size_t line;
+  size_t line = 0;
   const char *at = request->body.bytes + *position;
   read_size(at, request->body.length - *position, &size, &line);
   *chunk = (weir_http_text){at + line, size};
