@@ -106,7 +106,7 @@ class Memcached(DoctorTest):
         self.assert_found(found, "warning", "dialect", "so leave it out")
 
     def test_a_server_without_meta_commands(self):
-        with Server("memcached") as server, Proxy(server, change(b"mn\r\n", b"xx\r\n")) as proxy:
+        with Server("memcached") as server, Proxy(server, change(b"mn ", b"xx ")) as proxy:
             found = self.inspect(proxy.url())
         self.assert_faults(found)
         self.assert_found(found, "warning", "dialect", "a memcached from 1.6 on knows better")

@@ -77,16 +77,12 @@ static void a_server_without_tls_is_found_out(void **state) {
                   "does not speak TLS here");
 }
 
-/* A memcached waits for five bytes before it says anything, and "mn" has four. */
 static void a_server_with_tls_is_found_out(void **state) {
   (void)state;
-  weir_message message = {""};
   const uint16_t ports[KINDS] = {server_secure_port(servers[0]), server_secure_port(servers[1])};
   expect_not_sent(open_at("redis", ports[1], ""), PATIENCE_MS, "rediss://");
   expect_not_sent(open_at("memcached", ports[0], "login"), PATIENCE_MS, "memcacheds://");
-  weir_store *store = open_at("memcached", ports[0], "");
-  assert_outcome(add_within(store, "weir:t:{n}:1", 100, &message), WEIR_NOT_SENT);
-  weir_store_close(store);
+  expect_not_sent(open_at("memcached", ports[0], ""), PATIENCE_MS, "memcacheds://");
 }
 
 static void a_handshake_that_is_never_answered_costs_one_deadline(void **state) {
