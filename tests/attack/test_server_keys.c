@@ -110,6 +110,7 @@ static void look_at_dump(FILE *dump, long *count, long *longest_s) {
   char line[1024];
   time_t now = time(NULL);
   while (fgets(line, sizeof line, dump) != NULL && strcmp(line, "END\r\n") != 0) {
+    if (strcmp(line, "OK\r\n") == 0) continue; /* 1.6.43 and newer begin with it */
     const char *expiry = strstr(line, " exp=");
     if (expiry == NULL) fail_msg("not a line of a dump: %s", line);
     long long until = strtoll(expiry + strlen(" exp="), NULL, 10);

@@ -68,7 +68,8 @@ class Memcached:
         found = []
         line = self.ask(b"lru_crawler metadump all")
         while line != b"END":
-            found.append(unquote_to_bytes(re.match(rb"key=(\S+)", line)[1]))
+            if line != b"OK":  # 1.6.43 and newer begin with it
+                found.append(unquote_to_bytes(re.match(rb"key=(\S+)", line)[1]))
             line = self.replies.readline()[:-2]
         return found
 

@@ -70,6 +70,9 @@ class Memcached:
             time.sleep(0.02)
             line = self.ask(b"lru_crawler metadump all")
         while line != b"END":
+            if line == b"OK":  # 1.6.43 and newer begin with it
+                line = self.stream.readline().rstrip(b"\r\n")
+                continue
             key = urllib.parse.unquote(re.match(rb"key=(\S+)", line).group(1).decode())
             if key.startswith(begin):
                 keys.add(key)

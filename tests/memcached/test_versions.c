@@ -34,7 +34,7 @@ static void an_old_version_fits_nothing(const char *query) {
   weir_store *store = open_servers(&server, 1, query);
   int fd = server_connect(server);
   store_plainly(fd);
-  assert_int_equal(store_plainly(fd), 2);
+  assert_in_range(store_plainly(fd), 2, 3); /* by the version of memcached */
   close(fd);
   weir_operation old = current(store);
   assert_outcome(execute(store, swap_to("weir:{k}", old.version_out, 8), NULL), WEIR_DONE);

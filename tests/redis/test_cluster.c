@@ -90,43 +90,58 @@ static void a_batch_is_spread_over_the_nodes(void **state) {
   weir_store_close(store);
 }
 
-/* The counter of now is there, that of before has gone ahead: "first key done, GET of the second
- * ASK"; then the other way round; then both have gone; then the slot is another's. */
-static void keys_may_be_on_both_sides(void **state) {
-  (void)state;
+/* One of two counters has gone ahead: "first key done, GET of the second ASK", or the other way round;
+ * then both have gone; then the slot is another's. A GET may see what stands behind it. */
+static void move_one_and_the_other(const char *const keys[2], size_t first) {
   weir_store *store = open_cluster("timeout=5s");
   weir_message message = {""};
-  execute(store, add_to("weir:{half}:1", 10), NULL);
-  execute(store, add_to("weir:{half}:2", 20), NULL);
-  int slot = cluster_slot_of(&nodes, "weir:{half}:1");
+  execute(store, add_to(keys[0], 10), NULL);
+  execute(store, add_to(keys[1], 20), NULL);
+  int slot = cluster_slot_of(&nodes, keys[0]);
   size_t from = cluster_owner(&nodes, 0, slot);
   size_t to = (from + 1) % nodes.masters;
   cluster_slot_open(&nodes, slot, from, to);
   for (int step = 0; step < 4; step++) {
-    weir_operation made[4] = {add_to("weir:{half}:1", 1), get_of("weir:{half}:2"),
-                              add_to("weir:{half}:2", 1), get_of("weir:{half}:1")};
+    weir_operation made[4] = {add_to(keys[0], 1), get_of(keys[1]), add_to(keys[1], 1),
+                              get_of(keys[0])};
     weir_store_exec(store, made, 4, deadline_in_ms(PATIENCE_MS), &message);
     const int64_t expected[4] = {11 + step, 20 + step, 21 + step, 11 + step};
     for (size_t i = 0; i < 4; i++) {
-      if (made[i].outcome != WEIR_DONE || made[i].value != expected[i])
+      bool right = made[i].value == expected[i] || (i == 1 && made[i].value == expected[2]);
+      if (made[i].outcome != WEIR_DONE || !right)
         fail_msg("step %d, %zu: outcome %d, value %lld: %s", step, i, (int)made[i].outcome,
                  (long long)made[i].value, message.text);
     }
-    if (step < 2) assert_int_equal(cluster_slot_move(&nodes, slot, from, to, 1), 1);
+    if (step < 2) cluster_key_move(&nodes, keys[(first + (size_t)step) % 2], from, to);
     if (step == 2) cluster_slot_close(&nodes, slot, from, to, 0);
   }
   cluster_await_agreement(&nodes, 0);
-  /* New keys of a slot that moves, and what is not there. */
-  cluster_slot_open(&nodes, slot, to, from);
-  assert_done(execute(store, add_to("weir:{half}:3", 5), NULL), 5);
-  assert_outcome(execute(store, get_of("weir:{half}:4"), NULL), WEIR_ABSENT);
-  assert_outcome(execute(store, sub_from("weir:{half}:4", 2), NULL), WEIR_ABSENT);
-  assert_done(execute(store, raise_to("weir:{half}:5", 100, 5), NULL), 105);
-  while (cluster_slot_move(&nodes, slot, to, from, 9) > 0) {
+  weir_store_close(store);
+}
+
+static void keys_may_be_on_both_sides(void **state) {
+  (void)state;
+  move_one_and_the_other((const char *const[]){"weir:{half}:1", "weir:{half}:2"}, 0);
+  move_one_and_the_other((const char *const[]){"weir:{whole}:1", "weir:{whole}:2"}, 1);
+}
+
+/* New keys of a slot that moves, and what is not there. */
+static void a_slot_that_moves_takes_new_keys(void **state) {
+  (void)state;
+  weir_store *store = open_cluster("timeout=5s");
+  int slot = cluster_slot_of(&nodes, "weir:{new}:3");
+  size_t from = cluster_owner(&nodes, 0, slot);
+  size_t to = (from + 1) % nodes.masters;
+  cluster_slot_open(&nodes, slot, from, to);
+  assert_done(execute(store, add_to("weir:{new}:3", 5), NULL), 5);
+  assert_outcome(execute(store, get_of("weir:{new}:4"), NULL), WEIR_ABSENT);
+  assert_outcome(execute(store, sub_from("weir:{new}:4", 2), NULL), WEIR_ABSENT);
+  assert_done(execute(store, raise_to("weir:{new}:5", 100, 5), NULL), 105);
+  while (cluster_slot_move(&nodes, slot, from, to, 9) > 0) {
   }
-  cluster_slot_close(&nodes, slot, to, from, 0);
+  cluster_slot_close(&nodes, slot, from, to, 0);
   cluster_await_agreement(&nodes, 0);
-  assert_done(execute(store, get_of("weir:{half}:3"), NULL), 5);
+  assert_done(execute(store, get_of("weir:{new}:3"), NULL), 5);
   weir_store_close(store);
 }
 
@@ -347,6 +362,7 @@ int main(void) {
       cmocka_unit_test(several_hosts_are_a_map),
       cmocka_unit_test(a_batch_is_spread_over_the_nodes),
       cmocka_unit_test(keys_may_be_on_both_sides),
+      cmocka_unit_test(a_slot_that_moves_takes_new_keys),
       cmocka_unit_test(every_addition_counts_once_while_its_slot_moves),
       cmocka_unit_test(a_limit_holds_with_leases),
       cmocka_unit_test(a_user_with_fewer_rights_is_told),
