@@ -224,9 +224,9 @@ step packages install_all || {
   finish
 }
 
-WEIR_VALKEY_SERVER=$(sh tests/valkey.sh "$logs/valkey" 2>"$logs/valkey.log")
-if [ -n "$WEIR_VALKEY_SERVER" ]; then
-  export WEIR_VALKEY_SERVER
+valkey=$(sh tests/servers.sh "$logs/servers" bookworm-backports valkey-server 2>"$logs/valkey.log")
+if [ -n "$valkey" ]; then
+  export WEIR_VALKEY_SERVER="$valkey/redis-server"
 else
   unset WEIR_VALKEY_SERVER
   echo "valkey: not to be had here, so the stores are tested without it"
