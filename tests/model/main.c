@@ -2,7 +2,7 @@
  *
  *     weir_model            the ordinary scopes, then the mutants and the shortest run of each
  *     weir_model --deep     larger scopes as well
- *     weir_model --tables   as without it, in the form of docs/guarantees.md, runs that fail apart
+ *     weir_model --tables   as without it, in the form of docs/model.md, runs that fail apart
  *     weir_model NAME       one scope or mutant
  *
  * Exits 0 when every check holds in every scope and every mutant is caught by its check. */

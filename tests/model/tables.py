@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the model checker and holds docs/guarantees.md against its tables.
+"""Runs the model checker and holds docs/model.md against its tables.
 
     tables.py CHECKER PAGE          1 when something was found, or the page says something else
     tables.py CHECKER PAGE --write  puts the tables into the page
