@@ -1,11 +1,19 @@
 """Runs what the pages show. A fenced block whose first line says so is tried:
 
     ```sh run       a shell script that must succeed, from the first line to the last
-    ```console run  commands after "$ ", each followed by what it prints; "..." stands for anything
+    ```console run  commands after "$ ", each followed by what it prints; "..." stands for anything,
+                    and a number of eight digits or more for any number
     ```c run        statements: `store`, `status` and `message` are there, and the status must end as WEIR_OK;
                     or a whole program, which must succeed
     ```python run   a script that must succeed
     ```js run       the same for Node, with the package that was built beside the library
+
+Every other block of commands says in a comment above it why not, or which test runs it:
+
+    <!-- not run: it needs a server of yours -->
+    <!-- run by: serve/envoy -->
+
+and each `sh tests/prove.sh ...` of a page must find tests, which the check runs, or a program.
 
 memcached://localhost and redis://localhost are private servers here, weir is the one that was built,
 and access.log lies in the folder. Every page is also held to lines of 100 columns, but for tables,
@@ -21,10 +29,16 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMMENTS = "<!-- not run: WHY --> or <!-- run by: FOLDER/TEST -->"
 BLOCK = re.compile(r"^```(sh|console|c|python|js) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WIDE = ["docs/changelog.md", "docs/configuration.md", "docs/contributing.md",
         "docs/guarantees.md", "docs/performance.md", "docs/redis-commands.md", "docs/scale.md",
         "docs/serve.md"]
+FENCE = re.compile(r"^(?:<!-- ([^\n]*) -->\n)?```(\S*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMANDS = ("sh", "console", "c", "python", "js", "php", "ruby", "go", "java")
+PROVE = re.compile(r"sh tests/prove\.sh ([^`\n#|]*)")
+# Pages whose blocks are all tried by a test of their own.
+TRIED = {"docs/serve/clients.md": "serve/clients"}
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 
 # What people ask, and where it is answered.
@@ -88,6 +102,7 @@ class Ground:
         self.environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "WEIR_LIBRARY": library,
                             "PYTHONPATH": str(ROOT / "src/bindings/python"), "LD_LIBRARY_PATH": str(self.library.parent)}
         self.namespace = namespace
+        (self.folder / "tests").symlink_to(ROOT / "tests")
         lines = [f'192.0.2.{i % 9} - - [22/Nov/2026:15:00:{i % 60:02} +0000] "GET /p{i % 3} HTTP/1.1" 200 7\n'
                  for i in range(600)]
         (self.folder / "access.log").write_text("".join(sorted(lines, key=lambda line: line[20:45])))
@@ -121,6 +136,7 @@ class Ground:
             said = self.execute(["sh", "-c", self.located(command, "'")]).stdout
             said = re.sub(r"weir: warning: the deadline is 10s, .*\n", "", said)  # which is our own
             pattern = ".*".join(re.escape(piece) for piece in expected.strip().split("..."))
+            pattern = re.sub(r"\d{8,}", r"\\d+", pattern)  # a time in microseconds
             if not re.fullmatch(pattern, said.strip(), re.DOTALL):
                 return f"{command}\nsays\n{said}\nand not\n{expected}"
         return None
@@ -153,7 +169,7 @@ def wide_lines(page):
     for number, line in enumerate(page.splitlines(), 1):
         if line.startswith("```"):
             inside = not inside
-        if len(line) > 100 and not inside and not line.startswith(("|", "![", "    ")):
+        if len(line) > 100 and not inside and not line.startswith(("|", "![", "    ", "<!--")):
             yield number
 
 
@@ -210,6 +226,44 @@ def broken_links(path, page):
             yield f"no heading {target}#{anchor}"
 
 
+def indented(page):
+    """First lines of blocks that only their indent makes one, outside of lists."""
+    fenced = item = False
+    before = ""
+    for line in page.splitlines():
+        if line.startswith("```"):
+            fenced = not fenced
+        elif not fenced and line.startswith("    ") and not before and not item:
+            yield line
+        if line and not line.startswith(" "):
+            item = bool(re.match(r"[-*+] |\d+\. ", line))
+        before = line
+
+
+def untried(name, page, known):
+    """Blocks of commands that no test runs, and that do not say why."""
+    for line in indented(page):
+        yield f"a block without a fence, so without a language: {line}"
+    if TRIED.get(name) in known:
+        return
+    for mark, language, rest, block in FENCE.findall(page):
+        kind, _, what = mark.partition(": ")
+        tried = rest.startswith(" run") or kind == "not run" and what or kind == "run by" and what in known
+        if language in COMMANDS and not tried:
+            yield f"neither run nor marked by {COMMENTS}: {block.splitlines()[0]}"
+
+
+def unproved(page, library):
+    """Commands of tests/prove.sh that find nothing to run in this build."""
+    environment = {**os.environ, "WEIR_BUILD": str(pathlib.Path(library).parent)}
+    for arguments in sorted(set(PROVE.findall(page))):
+        words = arguments.split()
+        done = subprocess.run(["sh", str(ROOT / "tests/prove.sh"), "names", *words[:2 if words[0] == "run" else 1]],
+                              env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode != 0:
+            yield f"sh tests/prove.sh {arguments}: {done.stdout}"
+
+
 def attempt(compiler, library, name, line, language, block):
     """Each in a folder and a namespace of its own, so that some can run at once: many only wait."""
     with tempfile.TemporaryDirectory() as folder:
@@ -222,11 +276,14 @@ def main(compiler, library):
     faults, tries = list(hidden_answers()), []
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")),
              *sorted((ROOT / "docs/decisions").glob("*.md")), *sorted((ROOT / "src/bindings").glob("*/README.md"))]
+    known = set((ROOT / "tests/check.list").read_text().split())
+    pages += sorted((ROOT / "docs/serve").glob("*.md"))
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
         for path in pages:
             name, page = str(path.relative_to(ROOT)), path.read_text()
-            faults += [f"{name}: {fault}" for fault in broken_links(path, page)]
-            if name not in WIDE:
+            said = [*broken_links(path, page), *untried(name, page, known), *unproved(page, library)]
+            faults += [f"{name}: {fault}" for fault in said]
+            if name not in WIDE and not name.startswith("docs/serve/"):
                 faults += [f"{name}:{number}: more than 100 columns" for number in wide_lines(page)]
             for block in BLOCK.finditer(page):
                 line = page[:block.start()].count("\n") + 1

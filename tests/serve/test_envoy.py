@@ -280,7 +280,7 @@ class Page(Served):
         store = Store("memcached")
         self.addCleanup(store.end)
         config, file = blocks("serve/envoy.md", "yaml")
-        asked, = blocks("serve/envoy.md", "sh")
+        asked = blocks("serve/envoy.md", "sh")[0]
         answer, = blocks("serve/envoy.md", "json")
         folder = tempfile.TemporaryDirectory(prefix="weir-envoy-")
         self.addCleanup(folder.cleanup)

@@ -193,7 +193,7 @@ class FiveMinutes(unittest.TestCase):
         for port in ports:
             self.addCleanup(port.close)
         weir, nginx = ("127.0.0.1:%d" % port.getsockname()[1] for port in ports)
-        way, = blocks("serve.md", "sh")
+        way = blocks("serve.md", "sh")[-1]
         way = replace(way, ("listen 127.0.0.1:8000;", "listen %s reuseport;" % nginx), ("127.0.0.1:8000", nginx),
                       ("127.0.0.1:8080", weir), ("memcached://127.0.0.1:11211", store.url + "?timeout=10s"),
                       ("/usr/sbin/nginx ", "sbin/nginx "))

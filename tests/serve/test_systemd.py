@@ -59,7 +59,7 @@ class Activation(unittest.TestCase):
         store = Store("memcached")
         self.addCleanup(store.end)
         config, = blocks("serve/systemd.md", "yaml")
-        command, = blocks("serve/systemd.md", "sh")
+        command = blocks("serve/systemd.md", "sh")[-1]
         with tempfile.TemporaryDirectory(prefix="weir-systemd-") as folder:
             with open(folder + "/weir.yaml", "w", encoding="utf-8") as file:
                 file.write(replace(on_free_ports(config), ("memcached://127.0.0.1:11211", store.url + "?timeout=10s")))
