@@ -42,7 +42,7 @@ if [ -n "$before" ]; then
   inside 'apt-get purge -y -qq "*weir*" >/dev/null 2>&1'
 fi
 install '/debs/libweir0_*.deb' '/debs/libweir-dev_*.deb'
-sed -n '/^```c$/,/^```$/{/^```/!p; /^```$/q}' README.md >"$root/try/program.c"
+sed -n '/^```c$/,/^```$/{/^```/!p; /^```$/q}' docs/c.md >"$root/try/program.c"
 cat >"$root/try/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.25)
 project(try LANGUAGES C)

@@ -1,5 +1,5 @@
-# debian.sh README CC: makes the Debian packages of HEAD and uses them as a fresh machine would, in a root
-# of its own: lintian, who depends on what, installation, README's program on a memcached, upgrade, purge.
+# debian.sh PAGE CC: makes the Debian packages of HEAD and uses them as a fresh machine would, in a root
+# of its own: lintian, who depends on what, installation, the page's program on a memcached, upgrade, purge.
 # Needs with_servers around it. The machine stays as it is: dpkg has a private root and a private list of
 # what is installed, and what packages run is run without the real ldconfig.
 set -eu
@@ -87,13 +87,13 @@ private_dpkg -i "$folder"/*.deb
 grep -q '^weir:' "$root/etc/passwd" || fail "no user for the server"
 libraries=$(dirname "$(find "$root" -name libweir.so.0)")
 
-# --- README's program, by the line that is printed there, on a memcached
+# --- the page's program, by the line that is printed there, on a memcached
 
 line=$(tr '\n' ' ' <"$readme" | grep -o 'cc example\.c [^`]*' | head -n 1)
-[ -n "$line" ] || fail "README has no line that builds example.c"
+[ -n "$line" ] || fail "the page has no line that builds example.c"
 sed -n '/^```c$/,/^```$/{/^```/!p; /^```$/q}' "$readme" |
   sed "s,\"memory:\",\"$WEIR_TEST_MEMCACHED_META\&timeout=10s\"," >"$folder/example.c"
-grep -q "$WEIR_TEST_MEMCACHED_META" "$folder/example.c" || fail "README's program names no memory:"
+grep -q "$WEIR_TEST_MEMCACHED_META" "$folder/example.c" || fail "the page's program names no memory:"
 cd "$folder"
 cc() {
   "$cc" "$@"
