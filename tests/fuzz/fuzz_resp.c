@@ -73,9 +73,9 @@ static void check_figures(const weir_resp_server *server, const weir_resp_reques
   weir_resp_session fresh = {.id = 7}, lasting = {.id = 7, .figures = *before};
   weir_bytes out = {0}, same = {0};
   weir_ask ask, again;
-  weir_resp_amounts amounts;
-  weir_resp_outcome outcome = weir_resp_run(&fresh, server, request, &out, &ask, &amounts);
-  require(weir_resp_run(&lasting, server, request, &same, &again, &amounts) == outcome);
+  weir_ask_room room;
+  weir_resp_outcome outcome = weir_resp_run(&fresh, server, request, &out, &ask, &room);
+  require(weir_resp_run(&lasting, server, request, &same, &again, &room) == outcome);
   require(out.length == same.length &&
           (out.length == 0 || memcmp(out.data, same.data, out.length) == 0));
   if (outcome == WEIR_RESP_ASKS && ask.brings_rule)
@@ -94,7 +94,7 @@ static void check_request(const weir_resp_request *request, const char *bytes, s
   const weir_resp_server guarded = {.credentials = &one, .credential_count = 1, .key_most = 64};
   weir_bytes out = {0};
   weir_ask ask = {.key_length = 1};
-  weir_resp_amounts amounts;
+  weir_ask_room room;
   for (size_t i = 0; i < request->count; i++)
     require(request->arguments[i].bytes >= bytes &&
             request->arguments[i].bytes + request->arguments[i].length <= bytes + used);
@@ -102,7 +102,7 @@ static void check_request(const weir_resp_request *request, const char *bytes, s
     weir_resp_session session = {.id = 7};
     out.length = 0;
     weir_resp_outcome outcome =
-        weir_resp_run(&session, i == 0 ? &open : &guarded, request, &out, &ask, &amounts);
+        weir_resp_run(&session, i == 0 ? &open : &guarded, request, &out, &ask, &room);
     bool says = outcome == WEIR_RESP_ANSWERED || outcome == WEIR_RESP_STRANGER ||
                 outcome == WEIR_RESP_LEAVES;
     require(says == (out.length > 0));

@@ -214,13 +214,13 @@ static void run_resp(FILE *to, char *line, bool speaks_3, bool tells) {
       .throttle = true, .throttlecrab = true, .key_most = 16, .count_keys = count_keys};
   weir_bytes out = {0};
   weir_ask ask;
-  weir_resp_amounts amounts;
+  weir_ask_room room;
   request.count = 0;
   for (char *word = strtok(line, " "); word != NULL; word = strtok(NULL, " ")) {
     weir_resp_argument *argument = &request.arguments[request.count++];
     *argument = (weir_resp_argument){word, unescape(word)};
   }
-  weir_resp_outcome came = weir_resp_run(&session, &server, &request, &out, &ask, &amounts);
+  weir_resp_outcome came = weir_resp_run(&session, &server, &request, &out, &ask, &room);
   if (came == WEIR_RESP_ASKS) {
     write_asked(to, &ask);
     if (tells) write_answers(to, &ask, weir_resp_answer);

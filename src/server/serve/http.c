@@ -112,14 +112,14 @@ static bool read_keys(weir_connection *connection, const weir_http_request *requ
   const char *next;
   for (size_t i = 0; i < group->member_count; i++) {
     if (!read_key(connection, request, group->members[i], call, refusal)) return false;
-    call->keys[i].length = call->ask.key_length;
+    call->room.keys[i].length = call->ask.key_length;
   }
   next = call->text.data;
   for (size_t i = 0; i < group->member_count; i++) {
-    call->keys[i].bytes = next;
-    next += call->keys[i].length;
+    call->room.keys[i].bytes = next;
+    next += call->room.keys[i].length;
   }
-  call->ask.keys = call->keys;
+  call->ask.keys = call->room.keys;
   call->ask.key_count = group->member_count;
   return true;
 }

@@ -124,7 +124,7 @@ static weir_read_result read_request(weir_connection *connection, const char *by
   }
 
   weir_ask ask;
-  weir_resp_amounts amounts;
+  weir_ask_room room;
   const weir_resp_server server = {
       .credentials = listener->credentials,
       .credential_count = listener->credential_count,
@@ -134,7 +134,7 @@ static weir_read_result read_request(weir_connection *connection, const char *by
       .count_keys = loop->tick.registry->group_count > 0 ? count_keys : NULL,
       .context = loop->tick.registry,
   };
-  weir_resp_outcome outcome = weir_resp_run(session, &server, &request, text, &ask, &amounts);
+  weir_resp_outcome outcome = weir_resp_run(session, &server, &request, text, &ask, &room);
   if (outcome == WEIR_RESP_STRANGER && !weir_connection_may_refuse(connection, mark)) {
     *used = 0;
     return WEIR_READ_HELD;

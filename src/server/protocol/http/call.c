@@ -7,12 +7,14 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/un.h>
+#include <weir/word.h>
 
-enum { ADDRESS_TEXT_BYTES = 64 };
+enum { ADDRESS_TEXT_BYTES = 64, PATHS_BYTES = 192 };
 
 void weir_http_call_free(weir_http_call *call) {
   json_decref(call->body);
@@ -176,72 +178,44 @@ static size_t find_argument(weir_http_text query, const char *name, weir_http_te
   return count;
 }
 
-/* What "cost" was found to be. */
-static bool take_cost(weir_http_call *call, weir_http_refusal *refusal) {
+/* An argument that is there, and of an amount has been read. */
+static bool take_argument(weir_http_call *call, weir_arg arg, const weir_said *said,
+                          weir_http_refusal *refusal) {
   refusal->status = 400;
-  weir_ask_set_cost(&call->ask, &call->cost);
-  return weir_ask_check_amount(&call->cost, "cost", 1, &refusal->why);
+  return weir_args[arg].read(&call->ask, &call->room, said, &refusal->why);
 }
 
-/* /check/LIMITER?cost=2, and the cost of a place. */
-static bool read_cost(const weir_http_request *request, weir_http_call *call,
-                      weir_http_refusal *refusal) {
-  weir_http_text cost;
-  size_t costs = find_argument(request->query, "cost", &cost);
-  if (costs > 1) return weir_http_decline(refusal, 400, "cost: one is accepted");
-  if (costs == 0) return true;
-  if (!weir_ask_read_amount(cost.bytes, cost.length, &call->cost))
-    return weir_http_decline(refusal, 400, "cost: 1 to 2147483648 is accepted");
-  return take_cost(call, refusal);
+/* As it is sent in a query. How often it is there. */
+static size_t read_argument(const weir_http_request *request, weir_arg arg, weir_http_call *call,
+                            weir_said *said) {
+  const weir_arg_row *row = &weir_args[arg];
+  weir_http_text value = {NULL, 0};
+  size_t count = find_argument(request->query, row->query, &value);
+  *said = (weir_said){row->query, value.bytes, value.length, false};
+  if (count > 0 && row->kind == WEIR_ARG_IS_AMOUNT)
+    weir_arg_read_amount(arg, &call->room, value.bytes, value.length);
+  return count;
 }
 
-/* /acquire/LIMITER?for=30s&cost=2 */
-static bool read_acquire_path(const weir_http_request *request, weir_http_call *call,
-                              weir_http_refusal *refusal) {
-  weir_http_text value;
-  size_t times = find_argument(request->query, "for", &value);
-  if (times > 1) return weir_http_decline(refusal, 400, "for: one is accepted");
-  refusal->status = 400;
-  if (times == 1 && !weir_ask_read_time(&call->ask, value.bytes, value.length, &refusal->why))
-    return false;
-  return read_cost(request, call, refusal);
-}
-
-/* /release/LIMITER?place=TEXT */
-static bool read_release_path(const weir_http_request *request, weir_http_call *call,
-                              weir_http_refusal *refusal) {
-  weir_http_text value;
-  if (find_argument(request->query, "place", &value) != 1)
-    return weir_http_decline(refusal, 400, "place: one argument place=TEXT is needed");
-  refusal->status = 400;
-  return weir_ask_read_place(&call->ask, value.bytes, value.length, &refusal->why);
-}
-
-/* What was taken and what it cost have been read: both there, or the refusal says so. */
-static bool take_settlement(weir_http_call *call, const char *taken_name,
-                            weir_http_refusal *refusal) {
-  refusal->status = 400;
-  return weir_ask_check_amount(&call->taken, taken_name, 1, &refusal->why) &&
-         weir_ask_check_amount(&call->cost, "real", 0, &refusal->why) &&
-         weir_ask_set_settlement(&call->ask, &call->taken, &call->cost, &refusal->why);
-}
-
-/* /settle/LIMITER?estimate=480&real=300&stamp=TEXT */
-static bool read_settle_path(const weir_http_request *request, weir_http_call *call,
-                             weir_http_refusal *refusal) {
-  static const char *const names[] = {"estimate", "real"};
-  weir_ask_amount *amounts[] = {&call->taken, &call->cost};
-  weir_http_text value;
-  for (size_t i = 0; i < 2; i++) {
-    if (find_argument(request->query, names[i], &value) != 1)
-      return weir_http_decline(refusal, 400, "%s: one argument %s=N is needed", names[i], names[i]);
-    if (!weir_ask_read_amount(value.bytes, value.length, amounts[i]))
-      *amounts[i] = (weir_ask_amount){1, {-1}};
+/* /settle/LIMITER?estimate=480&real=300&stamp=TEXT: all but the key, which stands where the limiter says. */
+static bool read_query(const weir_http_request *request, const weir_verb_row *verb,
+                       weir_http_call *call, weir_http_refusal *refusal) {
+  weir_said said[WEIR_ARGS];
+  for (size_t i = WEIR_ARG_KEYS + 1; i < WEIR_ARGS; i++)
+    if (weir_verb_needs(verb, i) && read_argument(request, (weir_arg)i, call, &said[i]) != 1)
+      return weir_http_decline(refusal, 400, "%s: one argument %s=%s is needed", said[i].name,
+                               said[i].name, weir_args[i].sample);
+  for (size_t i = WEIR_ARG_KEYS + 1; i < WEIR_ARGS; i++)
+    if (weir_verb_needs(verb, i) && !take_argument(call, (weir_arg)i, &said[i], refusal))
+      return false;
+  for (size_t i = WEIR_ARGS; i-- > WEIR_ARG_KEYS + 1;) {
+    if (weir_verb_needs(verb, i) || !weir_verb_accepts(verb, i) || weir_args[i].query == NULL)
+      continue;
+    size_t count = read_argument(request, (weir_arg)i, call, &said[i]);
+    if (count > 1) return weir_http_decline(refusal, 400, "%s: one is accepted", said[i].name);
+    if (count == 1 && !take_argument(call, (weir_arg)i, &said[i], refusal)) return false;
   }
-  if (!take_settlement(call, "estimate", refusal)) return false;
-  size_t stamps = find_argument(request->query, "stamp", &value);
-  if (stamps > 1) return weir_http_decline(refusal, 400, "stamp: one is accepted");
-  return stamps == 0 || weir_ask_read_stamp(&call->ask, value.bytes, value.length, &refusal->why);
+  return true;
 }
 
 /* The key of the client that asks, found behind the proxies that the listener trusts. */
@@ -317,86 +291,62 @@ static bool has_keys(const weir_ask *ask, weir_http_refusal *refusal) {
          weir_http_decline(refusal, 400, "key: a string that is not empty is accepted");
 }
 
-/* /take, /peek and /reset: the verb is known. */
-static bool read_decision(const weir_http_request *request, weir_http_call *call,
-                          weir_http_refusal *refusal) {
+/* The member that an argument is. */
+static weir_http_member describe(const weir_verb_row *verb, weir_arg arg, weir_http_call *call,
+                                 weir_said *said) {
+  const weir_arg_row *row = &weir_args[arg];
   weir_ask *ask = &call->ask;
-  const weir_http_member members[] = {
-      {.name = "limiter", .text = &ask->limiter, .length = &ask->limiter_length, .needed = true},
-      {.name = "key", .text = &ask->key, .length = &ask->key_length},
-      {.name = "keys", .texts = call->keys, .length = &ask->key_count},
-      {.name = "cost", .amount = &call->cost},
-      {.name = "up_to", .flag = &ask->up_to},
-  };
-  size_t count = ask->verb == WEIR_ASK_RESET ? 2 : 5;
-  ask->form = WEIR_HTTP_DECISION;
-  if (!weir_http_read_body(request, members, count, call, refusal) || !has_keys(ask, refusal))
-    return false;
-  if (ask->key_count > 0) ask->keys = call->keys;
-  if (call->cost.count > 0 && !take_cost(call, refusal)) return false;
-  if (!ask->up_to || ask->costs == NULL) return true;
-  return weir_http_decline(refusal, 400, "up_to: one cost for every rule is accepted");
+  weir_http_member member = {.name = row->json, .needed = weir_verb_needs(verb, arg)};
+  *said = (weir_said){.name = row->json};
+  if (arg == WEIR_ARG_KEY) {
+    member.text = &ask->key;
+    member.length = &ask->key_length;
+  } else if (arg == WEIR_ARG_KEYS) {
+    member.texts = call->room.keys;
+    member.length = &ask->key_count;
+  } else if (row->kind == WEIR_ARG_IS_AMOUNT) {
+    member.amount = weir_arg_amount(arg, &call->room);
+  } else if (row->kind == WEIR_ARG_IS_FLAG) {
+    member.flag = &said->is_set;
+  } else {
+    member.text = &said->text;
+    member.length = &said->length;
+  }
+  return member;
 }
 
-/* /acquire */
-static bool read_acquire(const weir_http_request *request, weir_http_call *call,
-                         weir_http_refusal *refusal) {
-  weir_ask *ask = &call->ask;
-  const char *time = NULL;
-  size_t time_length = 0;
-  const weir_http_member members[] = {
-      {.name = "limiter", .text = &ask->limiter, .length = &ask->limiter_length, .needed = true},
-      {.name = "key", .text = &ask->key, .length = &ask->key_length, .needed = true},
-      {.name = "cost", .amount = &call->cost},
-      {.name = "for", .text = &time, .length = &time_length},
-  };
-  ask->form = WEIR_HTTP_DECISION;
-  if (!weir_http_read_body(request, members, sizeof members / sizeof *members, call, refusal))
-    return false;
-  refusal->status = 400;
-  if (time != NULL && !weir_ask_read_time(ask, time, time_length, &refusal->why)) return false;
-  return call->cost.count == 0 || take_cost(call, refusal);
+/* Whether it was sent, and means something. */
+static bool is_there(weir_arg arg, const weir_said *said, weir_http_call *call) {
+  weir_arg_kind kind = weir_args[arg].kind;
+  return kind == WEIR_ARG_IS_AMOUNT ? weir_arg_amount(arg, &call->room)->count > 0
+         : kind == WEIR_ARG_IS_FLAG ? said->is_set
+                                    : said->text != NULL;
 }
 
-/* /release and /held */
-static bool read_place(const weir_http_request *request, weir_http_call *call,
-                       weir_http_refusal *refusal) {
+/* An object of JSON: the limiter, and a member for each argument of the verb. */
+static bool read_members(const weir_http_request *request, const weir_verb_row *verb,
+                         weir_http_call *call, weir_http_refusal *refusal) {
   weir_ask *ask = &call->ask;
-  const char *place = NULL;
-  size_t place_length = 0;
-  const weir_http_member members[] = {
-      {.name = "limiter", .text = &ask->limiter, .length = &ask->limiter_length, .needed = true},
-      {.name = "key", .text = &ask->key, .length = &ask->key_length, .needed = true},
-      {.name = "place", .text = &place, .length = &place_length, .needed = true},
-  };
-  ask->form = WEIR_HTTP_DECISION;
-  if (!weir_http_read_body(request, members, sizeof members / sizeof *members, call, refusal))
-    return false;
-  refusal->status = 400;
-  return weir_ask_read_place(ask, place, place_length, &refusal->why);
-}
-
-/* /settle and /refund, which is to settle nothing in place of its cost. */
-static bool read_settlement(const weir_http_request *request, weir_http_call *call,
-                            weir_http_refusal *refusal) {
-  weir_ask *ask = &call->ask;
-  const char *stamp = NULL;
-  size_t stamp_length = 0;
-  bool gives_back = weir_http_is_path(request, "/refund");
-  const char *taken_name = gives_back ? "cost" : "estimate";
-  weir_http_member members[] = {
-      {.name = "limiter", .text = &ask->limiter, .length = &ask->limiter_length, .needed = true},
-      {.name = "key", .text = &ask->key, .length = &ask->key_length, .needed = true},
-      {.name = taken_name, .amount = &call->taken, .needed = true},
-      {.name = "stamp", .text = &stamp, .length = &stamp_length},
-      {.name = "real", .amount = &call->cost, .needed = true},
-  };
-  size_t count = sizeof members / sizeof *members - gives_back;
+  weir_said said[WEIR_ARGS];
+  weir_http_member members[WEIR_ARGS + 1] = {
+      {.name = "limiter", .text = &ask->limiter, .length = &ask->limiter_length, .needed = true}};
+  size_t count = 1;
+  for (size_t i = 0; i < WEIR_ARGS; i++)
+    if (weir_verb_accepts(verb, i)) members[count++] = describe(verb, (weir_arg)i, call, &said[i]);
   ask->form = WEIR_HTTP_DECISION;
   if (!weir_http_read_body(request, members, count, call, refusal)) return false;
-  if (gives_back) call->cost.count = call->taken.count;
-  if (!take_settlement(call, taken_name, refusal)) return false;
-  return stamp == NULL || weir_ask_read_stamp(ask, stamp, stamp_length, &refusal->why);
+  if (!weir_verb_needs(verb, WEIR_ARG_KEY) && !has_keys(ask, refusal)) return false;
+  if (ask->key_count > 0) ask->keys = call->room.keys;
+  for (size_t i = WEIR_ARG_KEYS + 1; i < WEIR_ARGS; i++)
+    if (weir_verb_needs(verb, i) && !take_argument(call, (weir_arg)i, &said[i], refusal))
+      return false;
+  for (size_t i = WEIR_ARGS; i-- > WEIR_ARG_KEYS + 1;)
+    if (weir_verb_accepts(verb, i) && !weir_verb_needs(verb, i) &&
+        is_there((weir_arg)i, &said[i], call) &&
+        !take_argument(call, (weir_arg)i, &said[i], refusal))
+      return false;
+  if (!ask->up_to || ask->costs == NULL) return true;
+  return weir_http_decline(refusal, 400, "up_to: one cost for every rule is accepted");
 }
 
 /* The figures of CL.THROTTLE, with throttlecrab's meaning: its burst is max_burst, and what it does not
@@ -431,25 +381,14 @@ static bool read_throttle(const weir_http_request *request, weir_http_call *call
 /* --- all ----------------------------------------------------------------------------------------
  */
 
-typedef bool read_request(const weir_http_request *, weir_http_call *, weir_http_refusal *);
-
-/* PREFIX and the limiter's name. */
-typedef struct check_path {
-  const char *prefix;
-  read_request *read;
-  weir_ask_verb verb;
-} check_path;
-
-/* NULL: it is another path. */
-static const check_path *find_check(const weir_http_request *request) {
-  static const check_path paths[] = {{"/check/", read_cost, WEIR_ASK_TAKE},
-                                     {"/settle/", read_settle_path, WEIR_ASK_SETTLE},
-                                     {"/acquire/", read_acquire_path, WEIR_ASK_ACQUIRE},
-                                     {"/release/", read_release_path, WEIR_ASK_RELEASE}};
-  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-    size_t length = strlen(paths[i].prefix);
-    if (request->path.length > length && memcmp(request->path.bytes, paths[i].prefix, length) == 0)
-      return &paths[i];
+/* The verb whose path begins so, with a limiter's name behind it. NULL: it is another path. */
+static const weir_verb_row *find_check(const weir_http_request *request) {
+  for (size_t i = 0; i < WEIR_VERBS; i++) {
+    const char *path = weir_verbs[i].path;
+    size_t length = path != NULL ? strlen(path) : 0;
+    if (length > 0 && request->path.length > length &&
+        memcmp(request->path.bytes, path, length) == 0)
+      return &weir_verbs[i];
   }
   return NULL;
 }
@@ -458,40 +397,53 @@ bool weir_http_is_check(const weir_http_request *request) {
   return find_check(request) != NULL;
 }
 
+/* What is asked by POST, but no verb of weir. */
+static const struct {
+  const char *path;
+  bool (*read)(const weir_http_request *, weir_http_call *, weir_http_refusal *);
+} others[] = {{"/throttle", read_throttle}, {"/json", weir_http_read_envoy}};
+enum { OTHERS = sizeof others / sizeof *others };
+
+static bool decline_path(weir_http_refusal *refusal) {
+  char paths[PATHS_BYTES] = "", posts[PATHS_BYTES] = "";
+  size_t last = 0;
+  for (size_t i = 0; i < WEIR_VERBS; i++)
+    if (weir_verbs[i].path != NULL) last = i;
+  for (size_t i = 0; i <= last; i++) {
+    char first[32];
+    if (weir_verbs[i].path == NULL) continue;
+    snprintf(first, sizeof first, "%s%s", weir_verbs[i].path, paths[0] == '\0' ? "LIMITER" : "");
+    weir_word_list(paths, sizeof paths, first, i == last);
+  }
+  for (size_t i = 0; i < WEIR_VERBS + OTHERS; i++)
+    weir_word_list(posts, sizeof posts,
+                   i < WEIR_VERBS ? weir_verbs[i].post : others[i - WEIR_VERBS].path,
+                   i + 1 == WEIR_VERBS + OTHERS);
+  return weir_http_decline(refusal, 404, "there are %s alike, and for POST %s", paths, posts);
+}
+
 bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
                          weir_http_refusal *refusal) {
-  static const struct {
-    const char *path;
-    read_request *read;
-    weir_ask_verb verb;
-  } posts[] = {{"/take", read_decision, WEIR_ASK_TAKE},
-               {"/peek", read_decision, WEIR_ASK_PEEK},
-               {"/reset", read_decision, WEIR_ASK_RESET},
-               {"/settle", read_settlement, WEIR_ASK_SETTLE},
-               {"/refund", read_settlement, WEIR_ASK_SETTLE},
-               {"/throttle", read_throttle, WEIR_ASK_TAKE},
-               {"/acquire", read_acquire, WEIR_ASK_ACQUIRE},
-               {"/release", read_place, WEIR_ASK_RELEASE},
-               {"/held", read_place, WEIR_ASK_HELD},
-               {"/json", weir_http_read_envoy, WEIR_ASK_TAKE}};
-  const check_path *path = find_check(request);
-  if (path != NULL) {
+  const weir_verb_row *verb = find_check(request);
+  size_t other = 0;
+  if (verb != NULL) {
     weir_ask *ask = &call->ask;
-    ask->verb = path->verb;
+    size_t length = strlen(verb->path);
+    ask->verb = verb->asks;
     ask->form = WEIR_HTTP_CHECK;
-    ask->limiter = request->path.bytes + strlen(path->prefix);
-    ask->limiter_length = request->path.length - strlen(path->prefix);
-    return path->read(request, call, refusal);
+    ask->limiter = request->path.bytes + length;
+    ask->limiter_length = request->path.length - length;
+    return read_query(request, verb, call, refusal);
   }
-  for (size_t i = 0; i < sizeof posts / sizeof *posts; i++) {
-    if (!weir_http_is_path(request, posts[i].path)) continue;
-    if (request->method.length != 4 || memcmp(request->method.bytes, "POST", 4) != 0)
-      return weir_http_decline(refusal, 405, "POST is accepted here");
-    call->ask.verb = posts[i].verb;
-    return weir_http_is_json(request, refusal) && posts[i].read(request, call, refusal);
-  }
-  return weir_http_decline(
-      refusal, 404,
-      "there are /check/LIMITER, /settle/, /acquire/ and /release/ alike, and for POST /take, "
-      "/peek, /reset, /settle, /refund, /acquire, /release, /held, /throttle and /json");
+  for (size_t i = 0; verb == NULL && i < WEIR_VERBS; i++)
+    if (weir_http_is_path(request, weir_verbs[i].post)) verb = &weir_verbs[i];
+  while (verb == NULL && other < OTHERS && !weir_http_is_path(request, others[other].path))
+    other++;
+  if (other == OTHERS) return decline_path(refusal);
+  if (request->method.length != 4 || memcmp(request->method.bytes, "POST", 4) != 0)
+    return weir_http_decline(refusal, 405, "POST is accepted here");
+  if (verb != NULL) call->ask.verb = verb->asks;
+  if (!weir_http_is_json(request, refusal)) return false;
+  return verb != NULL ? read_members(request, verb, call, refusal)
+                      : others[other].read(request, call, refusal);
 }

@@ -10,6 +10,7 @@
 #include "config/config.h"
 #include "protocol/ask.h"
 #include "protocol/bytes.h"
+#include "protocol/verb.h"
 
 /* --- requests as they are parsed ----------------------------------------------------------------
  *
@@ -96,8 +97,7 @@ enum weir_http_format {
 /* One call. Zero it before use, and free what it holds when the request has been passed on. */
 typedef struct weir_http_call {
   weir_ask ask;
-  weir_ask_amount cost, taken; /* for `ask` to point to, as the next: */
-  weir_ask_key keys[WEIR_CONFIG_MEMBERS_MOST];
+  weir_ask_room room;        /* for `ask` to point to */
   weir_envoy_request *envoy; /* what is asked instead, by POST /json; else NULL */
   weir_config_key key;       /* of a check: where its key stands */
   json_t *body;              /* holds what `ask` or `envoy` points to */

@@ -22,10 +22,9 @@ typedef struct weir_resp_call {
   size_t count;
   weir_bytes *out;
   weir_ask *ask;
-  weir_resp_amounts *amounts;
-  weir_ask_verb verb; /* of a command that names a limiter */
-  enum form form;     /* of one that brings its rule */
-  bool gives_back;    /* of one that settles: nothing is left of what was taken */
+  weir_ask_room *room;
+  const weir_verb_row *verb; /* of a command that names a limiter */
+  enum form form;            /* of one that brings its rule */
 } weir_resp_call;
 
 /* Whether an argument is this word, in letters of either case. */
@@ -214,126 +213,72 @@ static bool take_key(const weir_resp_call *call, const weir_resp_argument *key) 
   return true;
 }
 
-/* COMMAND limiter key ..., which all begin with. */
-static bool take_name_and_key(const weir_resp_call *call) {
-  const weir_resp_argument *limiter = &call->arguments[1];
-  *call->ask = (weir_ask){.verb = call->verb,
-                          .form = pairs_of(call->session),
-                          .limiter = limiter->bytes,
-                          .limiter_length = limiter->length};
-  return take_key(call, &call->arguments[2]);
-}
-
-/* What stands behind COST. */
-static bool take_cost(const weir_resp_call *call, const weir_resp_argument *cost) {
-  weir_ask_amount *amount = &call->amounts->cost;
-  weir_message why = {"COST: 1 to 2147483648 is accepted"};
-  if (!weir_ask_read_amount(cost->bytes, cost->length, amount) ||
-      !weir_ask_check_amount(amount, "COST", 1, &why)) {
-    refuse(call, why.text);
-    return false;
-  }
-  weir_ask_set_cost(call->ask, amount);
-  return true;
-}
-
-/* The keys behind a name; how many words have been read then. 0: they are none, which is answered. */
-static size_t take_name_and_keys(const weir_resp_call *call) {
+/* The keys behind the limiter's name; how many words have been read then. 0: they are none, which is
+ * answered. */
+static size_t take_keys(const weir_resp_call *call) {
   const weir_resp_server *server = call->server;
   const weir_resp_argument *arguments = call->arguments;
-  size_t keys = server->count_keys == NULL || call->verb == WEIR_ASK_RESET
-                    ? 1
-                    : server->count_keys(server->context, arguments[1].bytes, arguments[1].length);
+  bool is_group = server->count_keys != NULL && weir_verb_accepts(call->verb, WEIR_ARG_KEYS);
+  size_t keys =
+      is_group ? server->count_keys(server->context, arguments[1].bytes, arguments[1].length) : 1;
   if (call->count < keys + 2) {
     weir_bytes_format(call->out, "-ERR this is a group of %zu: a key for each is accepted\r\n",
                       keys);
     return 0;
   }
-  if (!take_name_and_key(call) || keys == 1) return call->ask->key != NULL ? 3 : 0;
   for (size_t i = 0; i < keys; i++) {
     if (!take_key(call, &arguments[2 + i])) return 0;
-    call->amounts->keys[i] = (weir_ask_key){arguments[2 + i].bytes, arguments[2 + i].length};
+    if (keys > 1)
+      call->room->keys[i] = (weir_ask_key){arguments[2 + i].bytes, arguments[2 + i].length};
   }
-  call->ask->keys = call->amounts->keys;
-  call->ask->key_count = keys;
+  if (keys > 1) call->ask->keys = call->room->keys;
+  if (keys > 1) call->ask->key_count = keys;
   return keys + 2;
 }
 
-/* COMMAND limiter key [COST n[,n]] [UPTO], or COMMAND group key key ... [COST n] */
-static weir_resp_outcome run_limiter(const weir_resp_call *call) {
+/* False: the refusal is answered. */
+static bool take_argument(const weir_resp_call *call, weir_arg arg,
+                          const weir_resp_argument *argument) {
+  const weir_arg_row *row = &weir_args[arg];
+  const weir_said said = {row->resp, argument->bytes, argument->length, false};
+  weir_message why;
+  if (row->kind == WEIR_ARG_IS_AMOUNT)
+    weir_arg_read_amount(arg, call->room, said.text, said.length);
+  if (row->read(call->ask, call->room, &said, &why)) return true;
+  refuse(call, why.text);
+  return false;
+}
+
+/* The argument that a word stands in front of; WEIR_ARGS: it is no word of this verb. */
+static weir_arg find_word(const weir_verb_row *verb, const weir_resp_argument *word) {
+  for (size_t i = 0; i < WEIR_ARGS; i++)
+    if (weir_verb_accepts(verb, i) && !weir_verb_needs(verb, i) && weir_args[i].resp != NULL &&
+        is(word, weir_args[i].resp))
+      return (weir_arg)i;
+  return WEIR_ARGS;
+}
+
+/* COMMAND limiter key, what the verb needs, and then words, most with a value behind them. */
+static weir_resp_outcome run_verb(const weir_resp_call *call) {
   const weir_resp_argument *arguments = call->arguments;
-  size_t first = take_name_and_keys(call);
-  if (first == 0) return WEIR_RESP_ANSWERED;
-  for (size_t i = first; i < call->count; i++) {
-    if (is(&arguments[i], "UPTO")) {
-      call->ask->up_to = true;
-    } else if (is(&arguments[i], "COST") && i + 1 < call->count) {
-      if (!take_cost(call, &arguments[++i])) return WEIR_RESP_ANSWERED;
-    } else {
-      return refuse(call, "COST N and UPTO are accepted behind the key");
-    }
+  *call->ask = (weir_ask){.verb = call->verb->asks,
+                          .form = pairs_of(call->session),
+                          .limiter = arguments[1].bytes,
+                          .limiter_length = arguments[1].length};
+  size_t next = take_keys(call);
+  if (next == 0) return WEIR_RESP_ANSWERED;
+  for (size_t i = WEIR_ARG_KEYS + 1; i < WEIR_ARGS; i++)
+    if (weir_verb_needs(call->verb, i) && !take_argument(call, (weir_arg)i, &arguments[next++]))
+      return WEIR_RESP_ANSWERED;
+  while (next < call->count) {
+    weir_arg arg = find_word(call->verb, &arguments[next]);
+    bool has_value = arg != WEIR_ARGS && weir_args[arg].kind != WEIR_ARG_IS_FLAG;
+    if (arg == WEIR_ARGS || next + has_value == call->count) return refuse(call, call->verb->usage);
+    if (!take_argument(call, arg, &arguments[next + has_value])) return WEIR_RESP_ANSWERED;
+    next += 1 + (size_t)has_value;
   }
   if (call->ask->up_to && call->ask->costs != NULL)
     return refuse(call, "UPTO needs one cost for every rule");
-  return WEIR_RESP_ASKS;
-}
-
-/* WEIR.ACQUIRE limiter key [COST n[,n]] [FOR 5m] */
-static weir_resp_outcome run_acquire(const weir_resp_call *call) {
-  const weir_resp_argument *arguments = call->arguments;
-  weir_message why;
-  if (!take_name_and_key(call)) return WEIR_RESP_ANSWERED;
-  for (size_t i = 3; i < call->count; i += 2) {
-    const weir_resp_argument *value = &arguments[i + 1];
-    if (is(&arguments[i], "COST") && i + 1 < call->count) {
-      if (!take_cost(call, value)) return WEIR_RESP_ANSWERED;
-    } else if (is(&arguments[i], "FOR") && i + 1 < call->count) {
-      if (!weir_ask_read_time(call->ask, value->bytes, value->length, &why))
-        return refuse(call, why.text);
-    } else {
-      return refuse(call, "COST N and FOR DURATION are accepted behind the key");
-    }
-  }
-  return WEIR_RESP_ASKS;
-}
-
-/* WEIR.RELEASE and WEIR.HELD limiter key place */
-static weir_resp_outcome run_place(const weir_resp_call *call) {
-  const weir_resp_argument *arguments = call->arguments;
-  weir_message why;
-  if (!take_name_and_key(call)) return WEIR_RESP_ANSWERED;
-  if (!weir_ask_read_place(call->ask, arguments[3].bytes, arguments[3].length, &why))
-    return refuse(call, why.text);
-  return WEIR_RESP_ASKS;
-}
-
-/* WEIR.SETTLE limiter key estimate[,n] real[,n] [STAMP text]
- * WEIR.REFUND limiter key n[,n] [STAMP text], which is to settle nothing in place of n. */
-static weir_resp_outcome run_settle(const weir_resp_call *call) {
-  const weir_resp_argument *arguments = call->arguments;
-  weir_ask_amount *taken = &call->amounts->taken;
-  weir_ask_amount *real = &call->amounts->cost;
-  const char *name = call->gives_back ? "n" : "estimate";
-  size_t next = 4;
-  weir_message why;
-  if (!take_name_and_key(call)) return WEIR_RESP_ANSWERED;
-  if (!weir_ask_read_amount(arguments[3].bytes, arguments[3].length, taken))
-    *taken = (weir_ask_amount){1, {-1}};
-  if (!weir_ask_check_amount(taken, name, 1, &why)) return refuse(call, why.text);
-  *real = (weir_ask_amount){.count = taken->count};
-  if (!call->gives_back &&
-      !weir_ask_read_amount(arguments[next].bytes, arguments[next].length, real))
-    *real = (weir_ask_amount){1, {-1}};
-  next += !call->gives_back;
-  if (!weir_ask_check_amount(real, "real", 0, &why) ||
-      !weir_ask_set_settlement(call->ask, taken, real, &why))
-    return refuse(call, why.text);
-  if (next == call->count) return WEIR_RESP_ASKS;
-  if (next + 2 != call->count || !is(&arguments[next], "STAMP"))
-    return refuse(call, "STAMP TEXT is accepted behind the costs");
-  const weir_resp_argument *text = &arguments[next + 1];
-  if (!weir_ask_read_stamp(call->ask, text->bytes, text->length, &why))
-    return refuse(call, why.text);
   return WEIR_RESP_ASKS;
 }
 
@@ -391,30 +336,20 @@ typedef struct command {
   size_t least, most; /* arguments, its name included */
   bool anybody;       /* also without a credential */
   weir_resp_outcome (*run)(const weir_resp_call *call);
-  weir_ask_verb verb;
   enum form form;
-  bool gives_back;
   const char *says; /* without run(): always the same, */
   weir_resp_outcome outcome;
 } command;
 
-enum { MOST = WEIR_RESP_ARGUMENTS_MOST, TAKE_MOST = 5 + WEIR_CONFIG_MEMBERS_MOST };
+enum { MOST = WEIR_RESP_ARGUMENTS_MOST };
 /* A browser was talked into sending these: what follows are its fields and what it was made to send. */
 #define NO_HTTP "-ERR this is RESP, not HTTP\r\n"
 /* In the words by which clients know a server that stands alone. */
 #define NO_CLUSTER "-ERR This instance has cluster support disabled\r\n"
 
-/* Gone through in order: what comes often stands first. */
+/* Those that are no verb of weir. Gone through in order: what comes often stands first. */
 static const command commands[] = {
     {"CL.THROTTLE", 5, 6, false, .run = run_with_rule, .form = CL_THROTTLE},
-    {"WEIR.TAKE", 3, TAKE_MOST, false, .run = run_limiter, .verb = WEIR_ASK_TAKE},
-    {"WEIR.PEEK", 3, TAKE_MOST, false, .run = run_limiter, .verb = WEIR_ASK_PEEK},
-    {"WEIR.RESET", 3, 3, false, .run = run_limiter, .verb = WEIR_ASK_RESET},
-    {"WEIR.SETTLE", 5, 7, false, .run = run_settle, .verb = WEIR_ASK_SETTLE},
-    {"WEIR.REFUND", 4, 6, false, .run = run_settle, .verb = WEIR_ASK_SETTLE, .gives_back = true},
-    {"WEIR.ACQUIRE", 3, 7, false, .run = run_acquire, .verb = WEIR_ASK_ACQUIRE},
-    {"WEIR.RELEASE", 4, 4, false, .run = run_place, .verb = WEIR_ASK_RELEASE},
-    {"WEIR.HELD", 4, 4, false, .run = run_place, .verb = WEIR_ASK_HELD},
     {"PING", 1, 2, false, .run = run_ping},
     {"THROTTLE", 5, 6, false, .run = run_with_rule, .form = THROTTLE},
     {"ECHO", 2, 2, false, .run = run_ping},
@@ -436,19 +371,49 @@ bool weir_resp_shows_credential(const weir_resp_request *request) {
   return is(name, "AUTH") || (is(name, "HELLO") && request->count > 2);
 }
 
+static const command *find_command(const weir_resp_argument *name) {
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    if (is(name, commands[i].name)) return &commands[i];
+  return NULL;
+}
+
+static const weir_verb_row *find_verb(const weir_resp_argument *name) {
+  for (size_t i = 0; i < WEIR_VERBS; i++)
+    if (is(name, weir_verbs[i].resp)) return &weir_verbs[i];
+  return NULL;
+}
+
+/* How many arguments a verb has, as a command has them in its table. */
+static command describe(const weir_verb_row *verb) {
+  command made = {.name = verb->resp, .least = 3, .most = 3, .run = run_verb};
+  for (size_t i = WEIR_ARG_KEYS; i < WEIR_ARGS; i++) {
+    bool is_needed = weir_verb_needs(verb, i);
+    made.least += is_needed;
+    if (weir_verb_accepts(verb, i))
+      made.most += i == WEIR_ARG_KEYS ? WEIR_CONFIG_MEMBERS_MOST - 1
+                   : is_needed || weir_args[i].kind == WEIR_ARG_IS_FLAG ? 1
+                                                                        : 2;
+  }
+  return made;
+}
+
 weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_server *server,
                                 const weir_resp_request *request, weir_bytes *out, weir_ask *ask,
-                                weir_resp_amounts *amounts) {
+                                weir_ask_room *room) {
+  static const char prefix[] = "WEIR.";
   weir_resp_call asked = {.session = session,
                           .server = server,
                           .arguments = request->arguments,
                           .count = request->count,
                           .out = out,
                           .ask = ask,
-                          .amounts = amounts};
-  const command *found = NULL;
-  for (size_t i = 0; found == NULL && i < sizeof commands / sizeof *commands; i++)
-    if (is(&request->arguments[0], commands[i].name)) found = &commands[i];
+                          .room = room};
+  const weir_resp_argument *name = &request->arguments[0];
+  bool is_verb =
+      name->length >= sizeof prefix && strncasecmp(name->bytes, prefix, sizeof prefix - 1) == 0;
+  if (is_verb) asked.verb = find_verb(name);
+  const command verb = asked.verb != NULL ? describe(asked.verb) : (command){.name = ""};
+  const command *found = is_verb ? asked.verb != NULL ? &verb : NULL : find_command(name);
   if (!session->known && server->credential_count == 0) session->known = true;
   if (!session->known && (found == NULL || !found->anybody))
     return say(&asked, "-NOAUTH Authentication required.\r\n");
@@ -457,9 +422,7 @@ weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_serv
     weir_bytes_format(out, "-ERR wrong number of arguments for '%s' command\r\n", found->name);
     return WEIR_RESP_ANSWERED;
   }
-  asked.verb = found->verb;
   asked.form = found->form;
-  asked.gives_back = found->gives_back;
   if (found->run != NULL) return found->run(&asked);
   weir_bytes_text(out, found->says);
   return found->outcome;

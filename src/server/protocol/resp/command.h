@@ -9,6 +9,7 @@
 #include "config/config.h"
 #include "protocol/ask.h"
 #include "protocol/bytes.h"
+#include "protocol/verb.h"
 
 /* --- requests as they are parsed ----------------------------------------------------------------
  *
@@ -97,16 +98,10 @@ typedef enum weir_resp_outcome {
   WEIR_RESP_LEAVES    /* the answer is in `out`; then the connection ends */
 } weir_resp_outcome;
 
-/* Costs and keys that a request has besides, for weir_ask to point to. Need not be filled in. */
-typedef struct weir_resp_amounts {
-  weir_ask_amount cost, taken;
-  weir_ask_key keys[WEIR_CONFIG_MEMBERS_MOST];
-} weir_resp_amounts;
-
-/* Runs one request of at least one argument. */
+/* Runs one request of at least one argument. The room need not be filled in. */
 weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_server *server,
                                 const weir_resp_request *request, weir_bytes *out, weir_ask *ask,
-                                weir_resp_amounts *amounts);
+                                weir_ask_room *room);
 
 /* Whether it brings a user or password. */
 bool weir_resp_shows_credential(const weir_resp_request *request);

@@ -1,0 +1,113 @@
+/* The table of verbs and arguments. */
+#include "protocol/verb.h"
+
+/* --- arguments ------------------------------------------------------------------------------------ */
+
+static bool read_estimate(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+                          weir_message *why) {
+  (void)ask;
+  return weir_ask_check_amount(&room->taken, said->name, 1, why);
+}
+
+/* The estimate has been read. */
+static bool read_real(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+                      weir_message *why) {
+  return weir_ask_check_amount(&room->cost, said->name, 0, why) &&
+         weir_ask_set_settlement(ask, &room->taken, &room->cost, why);
+}
+
+/* To give back is to settle nothing in place of what was taken. */
+static bool read_given(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+                       weir_message *why) {
+  room->cost = (weir_ask_amount){.count = room->taken.count};
+  return weir_ask_check_amount(&room->taken, said->name, 1, why) &&
+         weir_ask_set_settlement(ask, &room->taken, &room->cost, why);
+}
+
+static bool read_cost(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+                      weir_message *why) {
+  weir_ask_set_cost(ask, &room->cost);
+  return weir_ask_check_amount(&room->cost, said->name, 1, why);
+}
+
+static bool read_stamp(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+                       weir_message *why) {
+  (void)room;
+  return weir_ask_read_stamp(ask, said->text, said->length, why);
+}
+
+static bool read_place(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+                       weir_message *why) {
+  (void)room;
+  return weir_ask_read_place(ask, said->text, said->length, why);
+}
+
+static bool read_time(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+                      weir_message *why) {
+  (void)room;
+  return weir_ask_read_time(ask, said->text, said->length, why);
+}
+
+static bool read_up_to(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+                       weir_message *why) {
+  (void)room;
+  (void)said;
+  (void)why;
+  ask->up_to = true;
+  return true;
+}
+
+enum { COST = offsetof(weir_ask_room, cost), TAKEN = offsetof(weir_ask_room, taken) };
+
+const weir_arg_row weir_args[WEIR_ARGS] = {
+    [WEIR_ARG_KEY] = {WEIR_ARG_IS_KEY, .json = "key"},
+    [WEIR_ARG_KEYS] = {WEIR_ARG_IS_KEY, .json = "keys"},
+    [WEIR_ARG_ESTIMATE] = {WEIR_ARG_IS_AMOUNT, "estimate", "estimate", "estimate", "N", TAKEN,
+                           read_estimate},
+    [WEIR_ARG_GIVEN] = {WEIR_ARG_IS_AMOUNT, "cost", "cost", "n", "N", TAKEN, read_given},
+    [WEIR_ARG_STAMP] = {WEIR_ARG_IS_TEXT, "stamp", "stamp", "STAMP", "TEXT", 0, read_stamp},
+    [WEIR_ARG_REAL] = {WEIR_ARG_IS_AMOUNT, "real", "real", "real", "N", COST, read_real},
+    [WEIR_ARG_PLACE] = {WEIR_ARG_IS_TEXT, "place", "place", "place", "TEXT", 0, read_place},
+    [WEIR_ARG_COST] = {WEIR_ARG_IS_AMOUNT, "cost", "cost", "COST", "N", COST, read_cost},
+    [WEIR_ARG_FOR] = {WEIR_ARG_IS_TEXT, "for", "for", "FOR", "TEXT", 0, read_time},
+    [WEIR_ARG_UP_TO] = {WEIR_ARG_IS_FLAG, "up_to", NULL, "UPTO", NULL, 0, read_up_to},
+};
+
+weir_ask_amount *weir_arg_amount(weir_arg arg, weir_ask_room *room) {
+  return (void *)((char *)room + weir_args[arg].amount);
+}
+
+void weir_arg_read_amount(weir_arg arg, weir_ask_room *room, const char *text, size_t length) {
+  weir_ask_amount *amount = weir_arg_amount(arg, room);
+  if (!weir_ask_read_amount(text, length, amount)) *amount = (weir_ask_amount){1, {-1}};
+}
+
+/* --- verbs ---------------------------------------------------------------------------------------- */
+
+enum {
+  K = 1 << WEIR_ARG_KEY,
+  KS = 1 << WEIR_ARG_KEYS,
+  E = 1 << WEIR_ARG_ESTIMATE,
+  G = 1 << WEIR_ARG_GIVEN,
+  S = 1 << WEIR_ARG_STAMP,
+  R = 1 << WEIR_ARG_REAL,
+  P = 1 << WEIR_ARG_PLACE,
+  C = 1 << WEIR_ARG_COST,
+  F = 1 << WEIR_ARG_FOR,
+  U = 1 << WEIR_ARG_UP_TO
+};
+
+#define OF_TAKE "COST N and UPTO are accepted behind the key"
+#define OF_SETTLE "STAMP TEXT is accepted behind the costs"
+#define OF_ACQUIRE "COST N and FOR DURATION are accepted behind the key"
+
+const weir_verb_row weir_verbs[WEIR_VERBS] = {
+    {"WEIR.TAKE", "/take", "/check/", WEIR_ASK_TAKE, 0, K | KS | C | U, OF_TAKE},
+    {"WEIR.PEEK", "/peek", NULL, WEIR_ASK_PEEK, 0, K | KS | C | U, OF_TAKE},
+    {"WEIR.RESET", "/reset", NULL, WEIR_ASK_RESET, 0, K, NULL},
+    {"WEIR.SETTLE", "/settle", "/settle/", WEIR_ASK_SETTLE, K | E | R, K | E | R | S, OF_SETTLE},
+    {"WEIR.REFUND", "/refund", NULL, WEIR_ASK_SETTLE, K | G, K | G | S, OF_SETTLE},
+    {"WEIR.ACQUIRE", "/acquire", "/acquire/", WEIR_ASK_ACQUIRE, K, K | C | F, OF_ACQUIRE},
+    {"WEIR.RELEASE", "/release", "/release/", WEIR_ASK_RELEASE, K | P, K | P, NULL},
+    {"WEIR.HELD", "/held", NULL, WEIR_ASK_HELD, K | P, K | P, NULL},
+};

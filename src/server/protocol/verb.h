@@ -1,0 +1,92 @@
+/* The verbs that clients have, and the arguments of each: the table that every protocol reads by.
+ *
+ *     words, a query, JSON ──> its row: which arguments ──> each argument's row: how it is read ──> weir_ask
+ *
+ * CL.THROTTLE, THROTTLE and the descriptors of Envoy are none of them: they bring their rule, or name none,
+ * and come to a take or a peek. */
+#ifndef WEIR_PROTOCOL_VERB_H
+#define WEIR_PROTOCOL_VERB_H
+
+#include "protocol/ask.h"
+
+/* In the order in which messages name them. Those that a verb needs are read in this order as well. Of the others
+ * HTTP reads the last first: so it has always told who sends two wrong ones. RESP reads them as they come. */
+typedef enum weir_arg {
+  WEIR_ARG_KEY,
+  WEIR_ARG_KEYS, /* of a group, in place of the key */
+  WEIR_ARG_ESTIMATE,
+  WEIR_ARG_GIVEN, /* what goes back: an estimate that has cost nothing */
+  WEIR_ARG_STAMP,
+  WEIR_ARG_REAL,
+  WEIR_ARG_PLACE,
+  WEIR_ARG_COST,
+  WEIR_ARG_FOR,
+  WEIR_ARG_UP_TO,
+  WEIR_ARGS
+} weir_arg;
+
+typedef enum weir_arg_kind {
+  WEIR_ARG_IS_KEY, /* keys are read by each protocol: where they stand is its own */
+  WEIR_ARG_IS_TEXT,
+  WEIR_ARG_IS_AMOUNT,
+  WEIR_ARG_IS_FLAG /* it is there, or true */
+} weir_arg_kind;
+
+/* Costs and keys that a request has besides, for weir_ask to point to. */
+typedef struct weir_ask_room {
+  weir_ask_amount cost, taken;
+  weir_ask_key keys[WEIR_CONFIG_MEMBERS_MOST];
+} weir_ask_room;
+
+/* An argument as it came. An amount stands in the room. */
+typedef struct weir_said {
+  const char *name; /* what the protocol calls it */
+  const char *text; /* NULL: it is no text, or was not sent */
+  size_t length;
+  bool is_set; /* a flag of JSON, which may be false */
+} weir_said;
+
+typedef struct weir_arg_row {
+  weir_arg_kind kind;
+  const char *json;  /* its member */
+  const char *query; /* its argument; NULL: it has none */
+  const char
+      *resp; /* the word in front of it; of one that its verb needs, which has none, its name */
+  const char *sample; /* of its argument */
+  size_t amount;      /* where in weir_ask_room */
+  /* False: *why says what is accepted. */
+  bool (*read)(weir_ask *ask, weir_ask_room *room, const weir_said *said, weir_message *why);
+} weir_arg_row;
+
+extern const weir_arg_row weir_args[WEIR_ARGS];
+
+typedef struct weir_verb_row {
+  const char *resp; /* its command */
+  const char *post; /* its path for JSON */
+  const char
+      *path; /* what stands in front of the limiter's name, for proxies; NULL: nothing does */
+  weir_ask_verb asks;
+  /* 1 << weir_arg; what is needed is accepted, too. A key that is not needed may have keys in its place: that there is
+   * one of them is looked at apart, in words of its own, and so it has always been of what resets. */
+  unsigned needs, accepts;
+  const char *usage; /* RESP's answer to what is none of its words; NULL: it has none */
+} weir_verb_row;
+
+enum { WEIR_VERBS = 8 };
+extern const weir_verb_row weir_verbs[WEIR_VERBS];
+
+static inline bool weir_verb_needs(const weir_verb_row *verb, size_t arg) {
+  return verb->needs >> arg & 1;
+}
+
+static inline bool weir_verb_accepts(const weir_verb_row *verb, size_t arg) {
+  return verb->accepts >> arg & 1;
+}
+
+/* Numbers that are text. What are none are refused by the row's read(). */
+void weir_arg_read_amount(weir_arg arg, weir_ask_room *room, const char *text, size_t length);
+
+/* Where it goes. */
+weir_ask_amount *weir_arg_amount(weir_arg arg, weir_ask_room *room);
+
+#endif
