@@ -45,8 +45,8 @@ static void check_settlement(const weir_ask *ask) {
 static void check_place(const weir_ask *ask) {
   char text[WEIR_PLACE_NAME_BYTES];
   weir_place_name again;
-  require(ask->verb != WEIR_ASK_ACQUIRE || ask->for_us >= 0);
-  if (!weir_ask_is_of_place(ask)) return;
+  require(!weir_ask_is(ask, WEIR_VERB_HOLDS) || ask->for_us >= 0);
+  if (!weir_ask_is(ask, WEIR_VERB_OF_PLACE)) return;
   size_t length = weir_place_name_write(&ask->place, text);
   require(length < sizeof text && weir_place_name_read(text, length, &again));
   require(again.is_none == ask->place.is_none && again.server == ask->place.server &&
@@ -61,7 +61,7 @@ static size_t count_keys(const void *context, const char *name, size_t length) {
 
 static void check_keys(const weir_ask *ask) {
   size_t wanted = count_keys(NULL, ask->limiter, ask->limiter_length);
-  require(ask->verb == WEIR_ASK_TAKE || ask->verb == WEIR_ASK_PEEK);
+  require(weir_ask_is(ask, WEIR_VERB_GROUPS));
   require(ask->key_count == wanted && wanted <= WEIR_CONFIG_MEMBERS_MOST);
   for (size_t i = 0; i < ask->key_count; i++)
     require(ask->keys[i].length >= 1 && ask->keys[i].length <= 64 && ask->keys[i].bytes != NULL);
@@ -111,7 +111,7 @@ static void check_request(const weir_resp_request *request, const char *bytes, s
     if (outcome == WEIR_RESP_ASKS) require(ask.cost >= 0 && ask.cost <= WEIR_ASK_COST_MOST);
     if (outcome == WEIR_RESP_ASKS) check_place(&ask);
     if (outcome == WEIR_RESP_ASKS && ask.keys != NULL) check_keys(&ask);
-    if (outcome == WEIR_RESP_ASKS && ask.verb == WEIR_ASK_SETTLE)
+    if (outcome == WEIR_RESP_ASKS && weir_ask_is(&ask, WEIR_VERB_SETTLES))
       check_settlement(&ask);
     else if (outcome == WEIR_RESP_ASKS && ask.costs != NULL)
       check_costs(ask.costs, 1);

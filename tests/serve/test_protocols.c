@@ -54,10 +54,11 @@ static void write_amount(FILE *to, const char *name, const weir_ask_amount *amou
 
 static const char *name_verb(const weir_ask *ask) {
   static const char *const names[] = {
-      [WEIR_ASK_TAKE] = "take",     [WEIR_ASK_PEEK] = "peek",       [WEIR_ASK_RESET] = "reset",
-      [WEIR_ASK_SETTLE] = "settle", [WEIR_ASK_ACQUIRE] = "acquire", [WEIR_ASK_RELEASE] = "release",
-      [WEIR_ASK_HELD] = "held"};
-  return names[ask->verb];
+      [WEIR_VERB_TAKE] = "take",       [WEIR_VERB_PEEK] = "peek",
+      [WEIR_VERB_RESET] = "reset",     [WEIR_VERB_SETTLE] = "settle",
+      [WEIR_VERB_REFUND] = "settle",   [WEIR_VERB_ACQUIRE] = "acquire",
+      [WEIR_VERB_RELEASE] = "release", [WEIR_VERB_HELD] = "held"};
+  return names[ask->verb - weir_verbs];
 }
 
 static void write_key(FILE *to, const char *name, const char *bytes, size_t length) {
@@ -80,7 +81,7 @@ static void write_asked(FILE *to, const weir_ask *ask) {
   if (ask->takens != NULL || ask->taken != 0) write_amount(to, "taken", ask->takens, ask->taken);
   if (ask->up_to) fputs(" up_to", to);
   if (ask->for_us != 0) fprintf(to, " for_us=%" PRId64, ask->for_us);
-  if (ask->verb == WEIR_ASK_RELEASE || ask->verb == WEIR_ASK_HELD)
+  if (ask->verb == &weir_verbs[WEIR_VERB_RELEASE] || ask->verb == &weir_verbs[WEIR_VERB_HELD])
     write_key(to, "place", place, weir_place_name_write(&ask->place, place));
   if (ask->has_stamp) write_key(to, "stamp", stamp, weir_stamp_write(&ask->stamp, stamp));
   fputc('\n', to);
@@ -98,8 +99,9 @@ static const int64_t costs[] = {1, 480};
 
 static weir_reply make_reply(const weir_ask *ask, outcome how, weir_decision *decision,
                              weir_reply members[2]) {
-  bool is_of_place = ask->verb == WEIR_ASK_RELEASE || ask->verb == WEIR_ASK_HELD;
-  bool acquires = ask->verb == WEIR_ASK_ACQUIRE;
+  bool is_of_place =
+      ask->verb == &weir_verbs[WEIR_VERB_RELEASE] || ask->verb == &weir_verbs[WEIR_VERB_HELD];
+  bool acquires = ask->verb == &weir_verbs[WEIR_VERB_ACQUIRE];
   bool allowed = how != DENIED;
   *decision = (weir_decision){.allowed = allowed,
                               .source = how == COSTS ? WEIR_SOURCE_LOCAL : WEIR_SOURCE_STORE,
@@ -116,7 +118,7 @@ static weir_reply make_reply(const weir_ask *ask, outcome how, weir_decision *de
                       .key = "al\"ice",
                       .key_length = 6,
                       .retry_after_us = decision->retry_after_us};
-  if (ask->verb == WEIR_ASK_RESET || is_of_place) reply.limiter = NULL;
+  if (ask->verb == &weir_verbs[WEIR_VERB_RESET] || is_of_place) reply.limiter = NULL;
   if (is_of_place || (acquires && how != FAILED)) {
     reply.has_place = is_of_place || allowed;
     reply.is_held = allowed && how != NOTHING;
@@ -125,34 +127,36 @@ static weir_reply make_reply(const weir_ask *ask, outcome how, weir_decision *de
     reply.held_until_us = reply.is_held ? 1764028830123456 : 0;
     reply.store = how == DENIED ? WEIR_UNAVAILABLE : WEIR_OK;
   }
-  if (is_of_place || ask->verb == WEIR_ASK_RESET || how == FAILED) return reply;
+  if (is_of_place || ask->verb == &weir_verbs[WEIR_VERB_RESET] || how == FAILED) return reply;
   reply.decision = decision;
   if (how == COSTS) reply.costs = costs, reply.cost_count = 2;
-  reply.has_stamp = ask->verb == WEIR_ASK_TAKE && allowed && !ask->brings_rule && how != GROUP;
+  reply.has_stamp =
+      ask->verb == &weir_verbs[WEIR_VERB_TAKE] && allowed && !ask->brings_rule && how != GROUP;
   reply.stamp = stamp;
   if (how != GROUP) return reply;
   for (size_t i = 0; i < 2; i++) {
     members[i] = reply;
     members[i].name = i == 0 ? "user" : "all";
     members[i].group = "api";
-    members[i].has_stamp = ask->verb == WEIR_ASK_TAKE;
+    members[i].has_stamp = ask->verb == &weir_verbs[WEIR_VERB_TAKE];
   }
   reply.members = members;
   reply.member_count = 2;
   reply.speaker = 1;
-  reply.denied_by = ask->verb == WEIR_ASK_PEEK ? "all" : NULL;
+  reply.denied_by = ask->verb == &weir_verbs[WEIR_VERB_PEEK] ? "all" : NULL;
   decision->allowed = reply.denied_by == NULL;
   return reply;
 }
 
 static bool may_be(const weir_ask *ask, outcome how) {
-  bool decides = ask->verb == WEIR_ASK_TAKE || ask->verb == WEIR_ASK_PEEK;
-  bool acquires = ask->verb == WEIR_ASK_ACQUIRE;
+  bool decides =
+      ask->verb == &weir_verbs[WEIR_VERB_TAKE] || ask->verb == &weir_verbs[WEIR_VERB_PEEK];
+  bool acquires = ask->verb == &weir_verbs[WEIR_VERB_ACQUIRE];
   switch (how) {
     case DENIED:
-      return ask->verb != WEIR_ASK_RESET;
+      return ask->verb != &weir_verbs[WEIR_VERB_RESET];
     case COSTS:
-      return !ask->brings_rule && (decides || acquires || ask->verb == WEIR_ASK_SETTLE);
+      return !ask->brings_rule && (decides || acquires || weir_ask_is(ask, WEIR_VERB_SETTLES));
     case NOTHING:
       return acquires;
     case GROUP:

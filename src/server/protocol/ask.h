@@ -64,16 +64,7 @@ bool weir_stamp_read(const char *text, size_t length, weir_take_stamp *stamp);
 /* --- what is asked and answered -----------------------------------------------------------------
  */
 
-typedef enum weir_ask_verb {
-  WEIR_ASK_TAKE,
-  WEIR_ASK_PEEK,
-  WEIR_ASK_RESET,
-  WEIR_ASK_SETTLE, /* what was taken cost something else; to give back is to settle less */
-  /* Of places, under rules that are held: */
-  WEIR_ASK_ACQUIRE,
-  WEIR_ASK_RELEASE,
-  WEIR_ASK_HELD
-} weir_ask_verb;
+struct weir_verb_row; /* of protocol/verb.h */
 
 enum { WEIR_ASK_OWN_COST = 0, WEIR_ASK_COSTS_MOST = 8 };
 #define WEIR_ASK_COST_MOST (INT64_C(1) << 31)
@@ -93,7 +84,7 @@ typedef struct weir_ask_key {
 
 /* Limiter and key stand in the request's own bytes, costs and keys where they were read into. */
 typedef struct weir_ask {
-  weir_ask_verb verb;
+  const struct weir_verb_row *verb;
   bool up_to;
   bool brings_rule; /* no limiter, but the three figures below */
   unsigned form;    /* how the protocol words the answer: its own enumeration */
@@ -117,8 +108,9 @@ typedef struct weir_ask {
   const char *client;         /* who acquires, as operators are told; NULL: not known */
 } weir_ask;
 
-static inline bool weir_ask_is_of_place(const weir_ask *ask) {
-  return ask->verb == WEIR_ASK_RELEASE || ask->verb == WEIR_ASK_HELD;
+/* What no bucket holds is never admitted; its answer says how the bucket stands all the same. */
+static inline bool weir_ask_never_fits(const weir_ask *ask) {
+  return ask->brings_rule && ask->cost > ask->burst;
 }
 
 /* What a caller names its request by, for the log: 1 to so many bytes of printable ASCII without '"'

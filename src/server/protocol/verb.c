@@ -101,13 +101,23 @@ enum {
 #define OF_SETTLE "STAMP TEXT is accepted behind the costs"
 #define OF_ACQUIRE "COST N and FOR DURATION are accepted behind the key"
 
+enum {
+  TAKES = WEIR_VERB_DECIDES | WEIR_VERB_GROUPS | WEIR_VERB_STAMPS,
+  PEEKS = WEIR_VERB_DECIDES | WEIR_VERB_GROUPS | WEIR_VERB_LOOKS,
+  ACQUIRES = WEIR_VERB_DECIDES | WEIR_VERB_HOLDS,
+  RELEASES = WEIR_VERB_OF_PLACE | WEIR_VERB_RELEASES
+};
+
 const weir_verb_row weir_verbs[WEIR_VERBS] = {
-    {"WEIR.TAKE", "/take", "/check/", WEIR_ASK_TAKE, 0, K | KS | C | U, OF_TAKE},
-    {"WEIR.PEEK", "/peek", NULL, WEIR_ASK_PEEK, 0, K | KS | C | U, OF_TAKE},
-    {"WEIR.RESET", "/reset", NULL, WEIR_ASK_RESET, 0, K, NULL},
-    {"WEIR.SETTLE", "/settle", "/settle/", WEIR_ASK_SETTLE, K | E | R, K | E | R | S, OF_SETTLE},
-    {"WEIR.REFUND", "/refund", NULL, WEIR_ASK_SETTLE, K | G, K | G | S, OF_SETTLE},
-    {"WEIR.ACQUIRE", "/acquire", "/acquire/", WEIR_ASK_ACQUIRE, K, K | C | F, OF_ACQUIRE},
-    {"WEIR.RELEASE", "/release", "/release/", WEIR_ASK_RELEASE, K | P, K | P, NULL},
-    {"WEIR.HELD", "/held", NULL, WEIR_ASK_HELD, K | P, K | P, NULL},
+    [WEIR_VERB_TAKE] = {"WEIR.TAKE", "/take", "/check/", 0, K | KS | C | U, TAKES, OF_TAKE},
+    [WEIR_VERB_PEEK] = {"WEIR.PEEK", "/peek", NULL, 0, K | KS | C | U, PEEKS, OF_TAKE},
+    [WEIR_VERB_RESET] = {"WEIR.RESET", "/reset", NULL, 0, K, WEIR_VERB_ENDS_TURN, NULL},
+    [WEIR_VERB_SETTLE] = {"WEIR.SETTLE", "/settle", "/settle/", K | E | R, K | E | R | S,
+                          WEIR_VERB_SETTLES, OF_SETTLE},
+    [WEIR_VERB_REFUND] = {"WEIR.REFUND", "/refund", NULL, K | G, K | G | S, WEIR_VERB_SETTLES,
+                          OF_SETTLE},
+    [WEIR_VERB_ACQUIRE] = {"WEIR.ACQUIRE", "/acquire", "/acquire/", K, K | C | F, ACQUIRES,
+                           OF_ACQUIRE},
+    [WEIR_VERB_RELEASE] = {"WEIR.RELEASE", "/release", "/release/", K | P, K | P, RELEASES, NULL},
+    [WEIR_VERB_HELD] = {"WEIR.HELD", "/held", NULL, K | P, K | P, WEIR_VERB_OF_PLACE, NULL},
 };

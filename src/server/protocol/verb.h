@@ -60,20 +60,48 @@ typedef struct weir_arg_row {
 
 extern const weir_arg_row weir_args[WEIR_ARGS];
 
+/* What the rest of the server asks of a verb. */
+enum {
+  WEIR_VERB_DECIDES = 1 << 0,  /* its answer counts as a decision */
+  WEIR_VERB_LOOKS = 1 << 1,    /* and charges nothing */
+  WEIR_VERB_GROUPS = 1 << 2,   /* a group can be asked, too */
+  WEIR_VERB_STAMPS = 1 << 3,   /* what it charges can be settled */
+  WEIR_VERB_SETTLES = 1 << 4,  /* its answer counts as a settlement */
+  WEIR_VERB_HOLDS = 1 << 5,    /* gives a place */
+  WEIR_VERB_OF_PLACE = 1 << 6, /* is about one: its limiter may have left the configuration */
+  WEIR_VERB_RELEASES = 1 << 7,
+  WEIR_VERB_ENDS_TURN = 1 << 8 /* what its client sends behind it waits for the next turn */
+};
+
+typedef enum weir_verb {
+  WEIR_VERB_TAKE,
+  WEIR_VERB_PEEK,
+  WEIR_VERB_RESET,
+  WEIR_VERB_SETTLE,
+  WEIR_VERB_REFUND, /* to settle less: nothing */
+  WEIR_VERB_ACQUIRE,
+  WEIR_VERB_RELEASE,
+  WEIR_VERB_HELD,
+  WEIR_VERBS
+} weir_verb;
+
 typedef struct weir_verb_row {
   const char *resp; /* its command */
   const char *post; /* its path for JSON */
   const char
       *path; /* what stands in front of the limiter's name, for proxies; NULL: nothing does */
-  weir_ask_verb asks;
   /* 1 << weir_arg; what is needed is accepted, too. A key that is not needed may have keys in its place: that there is
    * one of them is looked at apart, in words of its own, and so it has always been of what resets. */
   unsigned needs, accepts;
+  unsigned flags;
   const char *usage; /* RESP's answer to what is none of its words; NULL: it has none */
 } weir_verb_row;
 
-enum { WEIR_VERBS = 8 };
 extern const weir_verb_row weir_verbs[WEIR_VERBS];
+
+static inline bool weir_ask_is(const weir_ask *ask, unsigned flags) {
+  return ask->verb->flags & flags;
+}
 
 static inline bool weir_verb_needs(const weir_verb_row *verb, size_t arg) {
   return verb->needs >> arg & 1;

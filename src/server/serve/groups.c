@@ -80,9 +80,9 @@ static void add_member(weir_tick *tick, const weir_ask *ask, const plan *made, s
   member->tier = target->tier;
   member->key_length = key->length;
   member->has_say = made->has_say[index];
-  member->request = weir_tick_add_request(tick, counted, cost,
-                                          ask->verb == WEIR_ASK_PEEK ? WEIR_REQUEST_PEEK : 0U,
-                                          is_asked ? target->limiter : NULL, named->config->store);
+  member->request = weir_tick_add_request(
+      tick, counted, cost, weir_ask_is(ask, WEIR_VERB_LOOKS) ? WEIR_REQUEST_PEEK : 0U,
+      is_asked ? target->limiter : NULL, named->config->store);
   if (is_asked && is_shed && tick->asked[member->request].limiter != NULL)
     weir_tick_shed(tick, &tick->asked[member->request]);
   if (is_asked && is_shed) return;
@@ -133,7 +133,7 @@ uint32_t weir_groups_add(weir_tick *tick, const weir_ask *ask, unsigned note, we
 
   /* Those of the set stand side by side, and what stands behind it follows. A look is one at each. */
   bool is_shed = !weir_tick_has_room(tick, made.counts[OF_SET] + made.counts[BEHIND]);
-  bool is_set = ask->verb == WEIR_ASK_TAKE && made.counts[OF_SET] > 0 && !made.is_blocked;
+  bool is_set = !weir_ask_is(ask, WEIR_VERB_LOOKS) && made.counts[OF_SET] > 0 && !made.is_blocked;
   for (int each = OF_SET; each <= ALONE + ROLES; each++) {
     role now = (role)(each % ROLES);
     for (size_t i = 0; i < count; i++) {
@@ -252,7 +252,7 @@ static void tell_whole(weir_group_reply *told, const weir_answer *answer, size_t
 /* What was charged can be settled, member by member. */
 static void add_stamps(const weir_tick *tick, const weir_answer *answer, weir_group_reply *told) {
   const weir_asked_member *members = &tick->members[answer->is.group.first];
-  if (answer->is.group.verb != WEIR_ASK_TAKE || told->whole.status != WEIR_OK ||
+  if (!(answer->is.group.verb->flags & WEIR_VERB_STAMPS) || told->whole.status != WEIR_OK ||
       !told->decision.allowed)
     return;
   for (size_t i = 0; i < told->whole.member_count; i++) {
@@ -277,8 +277,9 @@ void weir_groups_reply(const weir_tick *tick, const weir_answer *answer, weir_gr
   size_t denier = find_denier(tick, answer, told->members, count);
   told->whole.speaker = denier < count ? denier : find_speaker(members, told->members, count);
   for (size_t i = 0; i < count; i++)
-    told->counts[i] = denier == count || i == denier ||
-                      (answer->is.group.verb == WEIR_ASK_PEEK && denies(&told->members[i]));
+    told->counts[i] =
+        denier == count || i == denier ||
+        ((answer->is.group.verb->flags & WEIR_VERB_LOOKS) && denies(&told->members[i]));
   tell_whole(told, answer, denier);
   weir_serve_count(told->whole.decision == NULL ? &counts->none
                    : told->decision.allowed     ? &counts->allowed

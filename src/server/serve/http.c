@@ -135,7 +135,7 @@ static bool find_key(weir_connection *connection, const weir_http_request *reque
     const weir_named_group *group =
         weir_registry_find_group(registry, ask->limiter, ask->limiter_length);
     if (named != NULL && !read_key(connection, request, named, call, refusal)) return false;
-    if (group != NULL && ask->verb == WEIR_ASK_TAKE &&
+    if (group != NULL && weir_ask_is(ask, WEIR_VERB_GROUPS) &&
         !read_keys(connection, request, group, call, refusal))
       return false;
   }
@@ -170,7 +170,7 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
   if (!find_key(connection, request, call, refusal)) return false;
   weir_status status;
   char client[WEIR_KEPT_CLIENT_BYTES];
-  if (call->ask.verb == WEIR_ASK_ACQUIRE) {
+  if (weir_ask_is(&call->ask, WEIR_VERB_HOLDS)) {
     weir_connection_describe(connection, "", client);
     call->ask.client = client;
   }
@@ -230,10 +230,10 @@ static weir_read_result read_request(weir_connection *connection, const char *by
   } else {
     weir_serve_refuse_http(connection, &refusal, format);
   }
-  bool resets = call.ask.verb == WEIR_ASK_RESET;
+  bool ends_turn = call.ask.verb != NULL && weir_ask_is(&call.ask, WEIR_VERB_ENDS_TURN);
   weir_http_call_free(&call);
   if (!request.keeps_alive) return WEIR_READ_ENDS;
-  return resets ? WEIR_READ_TURN : WEIR_READ_ONE;
+  return ends_turn ? WEIR_READ_TURN : WEIR_READ_ONE;
 }
 
 static void word_answer(weir_connection *connection, const weir_tick *tick,

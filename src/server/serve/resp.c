@@ -60,7 +60,7 @@ static bool ask_tick(weir_connection *connection, weir_ask *ask, weir_bytes *tex
   weir_message refusal;
   refusal.text[0] = '\0'; /* and no more of it: this is the common case */
   char client[WEIR_KEPT_CLIENT_BYTES];
-  if (ask->verb == WEIR_ASK_ACQUIRE) {
+  if (weir_ask_is(ask, WEIR_VERB_HOLDS)) {
     if (!connection->may_hold) watch_peer(connection);
     weir_connection_describe(connection, connection->speaks.resp.session.name, client);
     ask->holder = &connection->holder;
@@ -141,11 +141,11 @@ static weir_read_result read_request(weir_connection *connection, const char *by
   }
   weir_serve_count(&loop->served.counts.resp, 1);
   if (outcome == WEIR_RESP_INFO) write_info(connection, text);
-  if (outcome == WEIR_RESP_ASKS && ask_tick(connection, &ask, text))
-    return ask.verb == WEIR_ASK_RESET ? WEIR_READ_TURN : WEIR_READ_ONE;
-  weir_connection_queue_text(connection, text->data, text->length);
+  if (outcome != WEIR_RESP_ASKS || !ask_tick(connection, &ask, text))
+    weir_connection_queue_text(connection, text->data, text->length);
   if (outcome == WEIR_RESP_LEAVES) return WEIR_READ_ENDS;
-  return outcome == WEIR_RESP_ASKS && ask.verb == WEIR_ASK_RESET ? WEIR_READ_TURN : WEIR_READ_ONE;
+  bool ends_turn = outcome == WEIR_RESP_ASKS && weir_ask_is(&ask, WEIR_VERB_ENDS_TURN);
+  return ends_turn ? WEIR_READ_TURN : WEIR_READ_ONE;
 }
 
 static void word_answer(weir_connection *connection, const weir_tick *tick,

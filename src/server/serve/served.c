@@ -202,26 +202,23 @@ static void note_settlement(weir_served *served, const weir_named *named, const 
   if (overrun > 0) note_key(served, WEIR_SERVED_OVERRUN, &told, (uint64_t)overrun, now_us);
 }
 
-void weir_served_note(weir_served *served, const weir_named *named, weir_ask_verb verb,
+void weir_served_note(weir_served *served, const weir_named *named, const weir_verb_row *verb,
                       const weir_reply *reply, weir_served_protocol protocol, int64_t now_us) {
-  if (verb == WEIR_ASK_RESET || verb == WEIR_ASK_RELEASE || verb == WEIR_ASK_HELD) return;
-  if (verb == WEIR_ASK_SETTLE) {
-    note_settlement(served, named, reply, now_us);
-    return;
-  }
+  if (verb->flags & WEIR_VERB_SETTLES) note_settlement(served, named, reply, now_us);
+  if (!(verb->flags & WEIR_VERB_DECIDES)) return;
   const weir_served_table *table = served->table;
   weir_served_row *row = named != NULL   ? row_of(served, named->config->name, named->index)
                          : table != NULL ? &served->table->rows[table->count - 1]
                                          : NULL;
   weir_config_log_keys log_keys =
       named != NULL ? named->config->log_keys : WEIR_CONFIG_LOG_KEYS_OFF;
-  if (note_row(row, reply, protocol) && verb != WEIR_ASK_PEEK)
+  if (note_row(row, reply, protocol) && !(verb->flags & WEIR_VERB_LOOKS))
     note_denial(served, reply, log_keys, protocol, now_us);
 }
 
-void weir_served_note_group(weir_served *served, const weir_named_group *group, weir_ask_verb verb,
-                            const weir_group_reply *told, weir_served_protocol protocol,
-                            int64_t now_us) {
+void weir_served_note_group(weir_served *served, const weir_named_group *group,
+                            const weir_verb_row *verb, const weir_group_reply *told,
+                            weir_served_protocol protocol, int64_t now_us) {
   size_t hint = served->registry->named_count + group->index;
   note_row(row_of(served, group->name, hint), &told->whole, protocol);
   for (size_t i = 0; i < group->member_count; i++)

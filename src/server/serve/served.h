@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "config/config.h"
-#include "protocol/ask.h"
+#include "protocol/verb.h"
 #include "registry/registry.h"
 
 /* Denials, as they may be told: in a log that is itself limited, and by the keys that are denied most;
@@ -230,13 +230,13 @@ void weir_served_free(weir_served *served);
 void weir_served_follow(weir_served *served, const weir_registry *registry);
 
 /* A request has its answer. `named`: NULL where it brought its rule. */
-void weir_served_note(weir_served *served, const weir_named *named, weir_ask_verb verb,
+void weir_served_note(weir_served *served, const weir_named *named, const weir_verb_row *verb,
                       const weir_reply *reply, weir_served_protocol protocol, int64_t now_us);
 
 /* The same of a group: a row of its own, and one of each member that has decided something. */
-void weir_served_note_group(weir_served *served, const weir_named_group *group, weir_ask_verb verb,
-                            const weir_group_reply *told, weir_served_protocol protocol,
-                            int64_t now_us);
+void weir_served_note_group(weir_served *served, const weir_named_group *group,
+                            const weir_verb_row *verb, const weir_group_reply *told,
+                            weir_served_protocol protocol, int64_t now_us);
 
 /* The same of a descriptor. */
 typedef struct weir_served_part {

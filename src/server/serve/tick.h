@@ -10,8 +10,8 @@
 
 #include <weir/backend.h>
 
-#include "protocol/ask.h"
 #include "protocol/bytes.h"
+#include "protocol/verb.h"
 #include "registry/registry.h"
 #include "serve/keeper.h"
 #include "serve/served.h"
@@ -54,7 +54,7 @@ typedef struct weir_answer {
     struct {
       size_t first; /* in tick->members */
       const weir_named_group *group;
-      weir_ask_verb verb;
+      const weir_verb_row *verb;
       unsigned form; /* weir_ask.form */
       size_t set;    /* in tick->sets, or WEIR_NO_SET: no member is asked */
     } group;
@@ -278,6 +278,72 @@ bool weir_parts_may_return(const weir_tick *tick, const weir_answer *answer);
 /* Has it go back, and notes what became of it. May wait for the store. */
 void weir_parts_return(weir_tick *tick, weir_answer *answer);
 
+/* --- what a verb does: find.c has the row of each, and its functions stand in take.c, settle.c and hold.c ---- */
+
+/* What a request means: the limiter that answers it, or the list that its key stands in. */
+typedef struct weir_meaning {
+  weir_target target;
+  const weir_named
+      *named;         /* NULL: the request brought its rule, or no limiter has its name any more */
+  const char *prefix; /* the bytes that lead the key */
+  size_t prefix_length;
+  const weir_config_store *store; /* of the limiter */
+  const char *counted;            /* the key with its prefix, in room behind the tick's bytes */
+  size_t counted_length;
+  int64_t cost;          /* under every rule, where there is no list of them */
+  weir_kept *kept;       /* a place that is to be entered or released; NULL: none is */
+  weir_kept_state state; /* of a place that is asked about */
+} weir_meaning;
+
+typedef struct weir_verb_turn {
+  /* Whether it may be asked so. What else it needs is made here, too: there is room for its answer. */
+  weir_status (*check)(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+                       weir_message *why);
+  /* The request has been added, with what every verb has: key, cost and costs. */
+  void (*fill)(weir_tick *tick, const weir_ask *ask, const weir_meaning *found, size_t request);
+  /* The reply has its subject, and the decision is as the library has made it. */
+  void (*reply)(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+                weir_reply *reply);
+  unsigned flags; /* of weir_request */
+} weir_verb_turn;
+
+weir_status weir_check_costs(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+                             weir_message *why);
+weir_status weir_check_take(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+                            weir_message *why);
+weir_status weir_check_settle(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+                              weir_message *why);
+weir_status weir_check_acquire(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+                               weir_message *why);
+weir_status weir_check_place(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+                             weir_message *why);
+
+void weir_fill_take(weir_tick *tick, const weir_ask *ask, const weir_meaning *found,
+                    size_t request);
+void weir_fill_reset(weir_tick *tick, const weir_ask *ask, const weir_meaning *found,
+                     size_t request);
+void weir_fill_settle(weir_tick *tick, const weir_ask *ask, const weir_meaning *found,
+                      size_t request);
+void weir_fill_acquire(weir_tick *tick, const weir_ask *ask, const weir_meaning *found,
+                       size_t request);
+void weir_fill_place(weir_tick *tick, const weir_ask *ask, const weir_meaning *found,
+                     size_t request);
+
+void weir_tell_decision(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+                        weir_reply *reply);
+void weir_tell_taken(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+                     weir_reply *reply);
+void weir_tell_reset(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+                     weir_reply *reply);
+void weir_tell_settled(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+                       weir_reply *reply);
+void weir_tell_acquired(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+                        weir_reply *reply);
+void weir_tell_place(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+                     weir_reply *reply);
+
+weir_status weir_tick_no_memory(weir_message *why);
+
 /* --- between tick.c and groups.c ------------------------------------------------------------------------ */
 
 /* A new answer, whose union is its caller's to fill in. NULL: no memory. */
@@ -287,6 +353,9 @@ weir_answer *weir_tick_add_answer(weir_tick *tick, weir_answer_kind kind, unsign
 void weir_tick_answer_alone(weir_request *request, bool allowed, weir_decision figures);
 
 #define WEIR_TICK_OVER INT64_C(-1) /* an end that had come */
+
+/* NULL: there is none. */
+const weir_store *weir_tick_store(const weir_tick *tick, const weir_config_store *store);
 
 /* What is taken can be settled by this later. */
 weir_take_stamp weir_tick_stamp(const weir_tick *tick, const weir_asked *asked, const char *tier,

@@ -152,7 +152,7 @@ static void write_held(const weir_reply *reply, weir_bytes *out) {
 /* What weir take --json prints, with true or false for allowed. */
 static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {
   const weir_decision *decision = reply->decision;
-  bool charges = ask->verb != WEIR_ASK_PEEK && decision != NULL && decision->allowed;
+  bool charges = !weir_ask_is(ask, WEIR_VERB_LOOKS) && decision != NULL && decision->allowed;
   weir_bytes_text(out, "{\"limiter\":");
   write_string(out, reply->name, strlen(reply->name));
   weir_bytes_text(out, reply->members != NULL ? ",\"keys\":[" : ",\"key\":");
@@ -205,7 +205,7 @@ static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_by
 /* Of what was released: whether it was held until then, and whether the store knows. */
 static void write_place(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {
   weir_bytes_text(out, reply->is_held ? "{\"held\":true" : "{\"held\":false");
-  if (ask->verb == WEIR_ASK_RELEASE) {
+  if (weir_ask_is(ask, WEIR_VERB_RELEASES)) {
     weir_bytes_text(out, ",\"store\":\"");
     weir_bytes_text(out, weir_status_name(reply->store));
     weir_bytes_text(out, "\"");
@@ -337,7 +337,7 @@ void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_li
                   find_violated(reply, fields), &body);
   else if (ask->form == WEIR_HTTP_THROTTLE)
     write_throttle(ask, reply->decision, &body);
-  else if (!checks && weir_ask_is_of_place(ask))
+  else if (!checks && weir_ask_is(ask, WEIR_VERB_OF_PLACE))
     write_place(ask, reply, &body);
   else if (!checks)
     write_decision(ask, reply, &body);

@@ -373,7 +373,7 @@ static bool read_throttle(const weir_http_request *request, weir_http_call *call
                              "max_burst, count_per_period and period: 1 or more is accepted");
   if (quantity < 0 || quantity > WEIR_ASK_COST_MOST)
     return weir_http_decline(refusal, 400, "quantity: 0 to 2147483648 is accepted");
-  ask->verb = quantity == 0 ? WEIR_ASK_PEEK : WEIR_ASK_TAKE;
+  ask->verb = &weir_verbs[quantity == 0 ? WEIR_VERB_PEEK : WEIR_VERB_TAKE];
   ask->cost = quantity;
   return true;
 }
@@ -424,26 +424,26 @@ static bool decline_path(weir_http_refusal *refusal) {
 
 bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
                          weir_http_refusal *refusal) {
-  const weir_verb_row *verb = find_check(request);
+  const weir_verb_row *row = find_check(request);
   size_t other = 0;
-  if (verb != NULL) {
+  if (row != NULL) {
     weir_ask *ask = &call->ask;
-    size_t length = strlen(verb->path);
-    ask->verb = verb->asks;
+    size_t length = strlen(row->path);
+    ask->verb = row;
     ask->form = WEIR_HTTP_CHECK;
     ask->limiter = request->path.bytes + length;
     ask->limiter_length = request->path.length - length;
-    return read_query(request, verb, call, refusal);
+    return read_query(request, row, call, refusal);
   }
-  for (size_t i = 0; verb == NULL && i < WEIR_VERBS; i++)
-    if (weir_http_is_path(request, weir_verbs[i].post)) verb = &weir_verbs[i];
-  while (verb == NULL && other < OTHERS && !weir_http_is_path(request, others[other].path))
+  for (size_t i = 0; row == NULL && i < WEIR_VERBS; i++)
+    if (weir_http_is_path(request, weir_verbs[i].post)) row = &weir_verbs[i];
+  while (row == NULL && other < OTHERS && !weir_http_is_path(request, others[other].path))
     other++;
   if (other == OTHERS) return decline_path(refusal);
   if (request->method.length != 4 || memcmp(request->method.bytes, "POST", 4) != 0)
     return weir_http_decline(refusal, 405, "POST is accepted here");
-  if (verb != NULL) call->ask.verb = verb->asks;
+  call->ask.verb = row;
   if (!weir_http_is_json(request, refusal)) return false;
-  return verb != NULL ? read_members(request, verb, call, refusal)
-                      : others[other].read(request, call, refusal);
+  return row != NULL ? read_members(request, row, call, refusal)
+                     : others[other].read(request, call, refusal);
 }

@@ -23,8 +23,8 @@ typedef struct weir_resp_call {
   weir_bytes *out;
   weir_ask *ask;
   weir_ask_room *room;
-  const weir_verb_row *verb; /* of a command that names a limiter */
-  enum form form;            /* of one that brings its rule */
+  const weir_verb_row *row; /* of a command that names a limiter */
+  enum form form;           /* of one that brings its rule */
 } weir_resp_call;
 
 /* Whether an argument is this word, in letters of either case. */
@@ -218,7 +218,7 @@ static bool take_key(const weir_resp_call *call, const weir_resp_argument *key) 
 static size_t take_keys(const weir_resp_call *call) {
   const weir_resp_server *server = call->server;
   const weir_resp_argument *arguments = call->arguments;
-  bool is_group = server->count_keys != NULL && weir_verb_accepts(call->verb, WEIR_ARG_KEYS);
+  bool is_group = server->count_keys != NULL && weir_verb_accepts(call->row, WEIR_ARG_KEYS);
   size_t keys =
       is_group ? server->count_keys(server->context, arguments[1].bytes, arguments[1].length) : 1;
   if (call->count < keys + 2) {
@@ -261,19 +261,19 @@ static weir_arg find_word(const weir_verb_row *verb, const weir_resp_argument *w
 /* COMMAND limiter key, what the verb needs, and then words, most with a value behind them. */
 static weir_resp_outcome run_verb(const weir_resp_call *call) {
   const weir_resp_argument *arguments = call->arguments;
-  *call->ask = (weir_ask){.verb = call->verb->asks,
+  *call->ask = (weir_ask){.verb = call->row,
                           .form = pairs_of(call->session),
                           .limiter = arguments[1].bytes,
                           .limiter_length = arguments[1].length};
   size_t next = take_keys(call);
   if (next == 0) return WEIR_RESP_ANSWERED;
   for (size_t i = WEIR_ARG_KEYS + 1; i < WEIR_ARGS; i++)
-    if (weir_verb_needs(call->verb, i) && !take_argument(call, (weir_arg)i, &arguments[next++]))
+    if (weir_verb_needs(call->row, i) && !take_argument(call, (weir_arg)i, &arguments[next++]))
       return WEIR_RESP_ANSWERED;
   while (next < call->count) {
-    weir_arg arg = find_word(call->verb, &arguments[next]);
+    weir_arg arg = find_word(call->row, &arguments[next]);
     bool has_value = arg != WEIR_ARGS && weir_args[arg].kind != WEIR_ARG_IS_FLAG;
-    if (arg == WEIR_ARGS || next + has_value == call->count) return refuse(call, call->verb->usage);
+    if (arg == WEIR_ARGS || next + has_value == call->count) return refuse(call, call->row->usage);
     if (!take_argument(call, arg, &arguments[next + has_value])) return WEIR_RESP_ANSWERED;
     next += 1 + (size_t)has_value;
   }
@@ -324,7 +324,7 @@ static weir_resp_outcome run_with_rule(const weir_resp_call *call) {
     return refuse(call, "count and period: 1 or more is accepted");
   if (quantity < 0 || quantity > WEIR_ASK_COST_MOST)
     return refuse(call, "quantity: 0 to 2147483648 is accepted; nothing is given back");
-  ask->verb = quantity == 0 ? WEIR_ASK_PEEK : WEIR_ASK_TAKE;
+  ask->verb = &weir_verbs[quantity == 0 ? WEIR_VERB_PEEK : WEIR_VERB_TAKE];
   ask->cost = quantity;
   return WEIR_RESP_ASKS;
 }
@@ -411,9 +411,9 @@ weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_serv
   const weir_resp_argument *name = &request->arguments[0];
   bool is_verb =
       name->length >= sizeof prefix && strncasecmp(name->bytes, prefix, sizeof prefix - 1) == 0;
-  if (is_verb) asked.verb = find_verb(name);
-  const command verb = asked.verb != NULL ? describe(asked.verb) : (command){.name = ""};
-  const command *found = is_verb ? asked.verb != NULL ? &verb : NULL : find_command(name);
+  if (is_verb) asked.row = find_verb(name);
+  const command verb = asked.row != NULL ? describe(asked.row) : (command){.name = ""};
+  const command *found = is_verb ? asked.row != NULL ? &verb : NULL : find_command(name);
   if (!session->known && server->credential_count == 0) session->known = true;
   if (!session->known && (found == NULL || !found->anybody))
     return say(&asked, "-NOAUTH Authentication required.\r\n");
@@ -492,7 +492,7 @@ static void write_held(weir_bytes *out, const weir_reply *reply, bool names_it) 
 
 static void write_place(weir_bytes *out, const weir_ask *ask, const weir_reply *reply) {
   const int64_t held = reply->is_held;
-  bool releases = ask->verb == WEIR_ASK_RELEASE;
+  bool releases = weir_ask_is(ask, WEIR_VERB_RELEASES);
   begin_pairs(out, (enum form)ask->form, releases ? 2 : 3);
   write_integers(out, "$4\r\nheld\r\n", &held, 1);
   if (!releases) {
@@ -508,8 +508,8 @@ static void write_place(weir_bytes *out, const weir_ask *ask, const weir_reply *
  * acquires has its place behind that, and a group the name of the limiter that denies. */
 static void write_fields(weir_bytes *out, const weir_ask *ask, const weir_reply *reply) {
   const weir_decision *decision = reply->decision;
-  bool may_take = ask->verb != WEIR_ASK_PEEK;
-  bool acquires = ask->verb == WEIR_ASK_ACQUIRE;
+  bool may_charge = !weir_ask_is(ask, WEIR_VERB_LOOKS);
+  bool holds = weir_ask_is(ask, WEIR_VERB_HOLDS);
   const struct {
     const char *head; /* the field's name, as a bulk string */
     int64_t value;
@@ -520,7 +520,7 @@ static void write_fields(weir_bytes *out, const weir_ask *ask, const weir_reply 
                 {"$14\r\nreset_after_us\r\n", decision->reset_after_us},
                 {"$8\r\ndelay_us\r\n", decision->delay_us}};
   bool is_group = reply->members != NULL;
-  size_t pairs = 9 + (size_t)may_take + (acquires ? 3 : 0) + (size_t)is_group;
+  size_t pairs = 9 + (size_t)may_charge + (holds ? 3 : 0) + (size_t)is_group;
   begin_pairs(out, (enum form)ask->form, pairs);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     write_integers(out, fields[i].head, &fields[i].value, 1);
@@ -532,12 +532,12 @@ static void write_fields(weir_bytes *out, const weir_ask *ask, const weir_reply 
   weir_bytes_text(out, "$6\r\nsource\r\n");
   weir_resp_bulk(out, source, strlen(source));
   write_integers(out, "$4\r\nrule\r\n", &rule, 1);
-  if (may_take) {
+  if (may_charge) {
     char stamps[WEIR_REPLY_STAMPS_BYTES];
     weir_bytes_text(out, "$5\r\nstamp\r\n");
     weir_resp_bulk(out, stamps, weir_reply_write_stamps(reply, stamps));
   }
-  if (acquires) write_held(out, reply, true);
+  if (holds) write_held(out, reply, true);
   if (!is_group) return;
   const char *denied_by = reply->denied_by != NULL ? reply->denied_by : "";
   weir_bytes_text(out, "$9\r\ndenied_by\r\n");
@@ -552,12 +552,12 @@ void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *
     weir_resp_error(out, text.text);
     return;
   }
-  if (ask->verb == WEIR_ASK_RESET) {
-    weir_bytes_text(out, "+OK\r\n");
+  if (weir_ask_is(ask, WEIR_VERB_OF_PLACE)) {
+    write_place(out, ask, reply);
     return;
   }
-  if (weir_ask_is_of_place(ask)) {
-    write_place(out, ask, reply);
+  if (decision == NULL) {
+    weir_bytes_text(out, "+OK\r\n");
     return;
   }
   bool allowed = decision->allowed || (ask->brings_rule && ask->cost == 0); /* that only looked */

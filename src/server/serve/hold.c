@@ -1,0 +1,173 @@
+/* Places that are acquired, released and asked about. */
+#include <stdio.h>
+
+#include <weir/duration.h>
+
+#include "array.h"
+#include "serve/tick.h"
+
+/* Memory for the place that is asked for. */
+static weir_status make_place(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+                              weir_message *why) {
+  const weir_config_places *places = &tick->registry->config->places;
+  weir_status status;
+  if (ask->for_us > places->for_most_us) {
+    char most[WEIR_DURATION_BYTES];
+    weir_duration_format(places->for_most_us, most, sizeof most);
+    snprintf(why->text, sizeof why->text, "for: up to %s is accepted", most);
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (found->target.limiter == NULL) return WEIR_OK;
+  const weir_kept_wish wish = {
+      .registry = tick->registry,
+      .limiter = found->target.limiter,
+      .store = weir_tick_store(tick, found->store),
+      .counted = found->counted,
+      .length = found->counted_length,
+      .prefix_length = found->prefix_length,
+      .cost = found->cost,
+      .for_us = ask->for_us != WEIR_ASK_OWN_TIME ? ask->for_us : places->for_us,
+      .client = ask->client != NULL ? ask->client : "",
+      .holder = ask->holder};
+  found->kept = weir_keeper_make(tick->keeper, &wish, &status, why);
+  return found->kept != NULL ? WEIR_OK : status;
+}
+
+weir_status weir_check_acquire(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+                               weir_message *why) {
+  const weir_limiter *limiter = found->target.limiter;
+  if (limiter != NULL && !weir_registry_holds(limiter)) {
+    *why = (weir_message){"no rule of this limiter is held: it is taken from, not acquired"};
+    return WEIR_BAD_ARGUMENT;
+  }
+  weir_status status = weir_check_costs(tick, ask, found, why);
+  return status == WEIR_OK ? make_place(tick, ask, found, why) : status;
+}
+
+/* What is to be released is taken out of the keeper's hands here. Where nothing is held, as the key was in a list,
+ * the limiter must still be there. */
+weir_status weir_check_place(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+                             weir_message *why) {
+  const weir_hash_text counted = {found->counted, found->counted_length};
+  bool is_named = found->named != NULL;
+  weir_message lost = {""};
+  bool is_known;
+  if (ask->place.is_none) {
+    found->state.is_held = is_known = is_named;
+  } else if (weir_ask_is(ask, WEIR_VERB_RELEASES)) {
+    found->kept = weir_keeper_take(tick->keeper, &ask->place, &counted, WEIR_KEPT_RELEASED,
+                                   &found->state, &lost);
+    is_known = found->kept != NULL;
+  } else {
+    is_known = weir_keeper_look(tick->keeper, &ask->place, &counted, &found->state, &lost);
+  }
+  if (is_known) return WEIR_OK;
+  if (is_named) *why = lost; /* else it is the name that is wrong */
+  return WEIR_BAD_ARGUMENT;
+}
+
+/* Room for it has been made. */
+static void set_place(weir_tick *tick, size_t index, weir_kept *kept) {
+  weir_asked *asked = &tick->asked[index];
+  asked->place = tick->place_count++;
+  tick->places[asked->place] = (weir_asked_place){
+      .request = index, .name.is_none = true, .kept = kept, .store = asked->store};
+  if (kept == NULL || asked->limiter != NULL) return;
+  weir_keeper_drop(tick->keeper, kept); /* it has its answer */
+  tick->places[asked->place].kept = NULL;
+}
+
+void weir_fill_acquire(weir_tick *tick, const weir_ask *ask, const weir_meaning *found,
+                       size_t request) {
+  weir_fill_take(tick, ask, found, request);
+  set_place(tick, request, found->kept);
+}
+
+void weir_fill_place(weir_tick *tick, const weir_ask *ask, const weir_meaning *found,
+                     size_t request) {
+  tick->asked[request].place = tick->place_count;
+  tick->places[tick->place_count++] =
+      (weir_asked_place){.request = request,
+                         .releases = weir_ask_is(ask, WEIR_VERB_RELEASES),
+                         .kept = found->kept,
+                         .store = found->kept != NULL ? found->kept->store : NULL,
+                         .name = ask->place,
+                         .state = found->state};
+}
+
+bool weir_tick_acquire(weir_tick *tick, size_t request, int64_t for_us, weir_message *why) {
+  const weir_asked *asked = &tick->asked[request];
+  weir_status status;
+  if (asked->limiter == NULL) return true; /* it has its answer */
+  if (!weir_array_grow(&tick->places, &tick->place_room, tick->place_count + 1,
+                       sizeof *tick->places)) {
+    weir_tick_no_memory(why);
+    return false;
+  }
+  const weir_kept_wish wish = {.registry = tick->registry,
+                               .limiter = asked->limiter,
+                               .store = asked->store,
+                               .counted = tick->bytes.data + asked->key,
+                               .length = asked->request.key_length,
+                               .cost = asked->request.cost,
+                               .client = "",
+                               .for_us = for_us};
+  weir_kept *kept = weir_keeper_make(tick->keeper, &wish, &status, why);
+  if (kept != NULL) set_place(tick, request, kept);
+  return kept != NULL;
+}
+
+bool weir_tick_release(weir_tick *tick, size_t request, int64_t cost) {
+  weir_kept *some[WEIR_KEPT_SOME];
+  weir_asked *asked = &tick->asked[request];
+  size_t count = WEIR_KEPT_SOME;
+  if (asked->limiter == NULL) return true;
+  asked->releases = tick->place_count;
+  while (count == WEIR_KEPT_SOME) { /* there may be more */
+    if (!weir_array_grow(&tick->places, &tick->place_room, tick->place_count + WEIR_KEPT_SOME,
+                         sizeof *tick->places))
+      return false;
+    const weir_hash_text counted = {tick->bytes.data + asked->key, asked->request.key_length};
+    count = weir_keeper_take_some(tick->keeper, asked->limiter, &counted, &cost, some);
+    asked->release_count += count;
+    for (size_t i = 0; i < count; i++)
+      tick->places[tick->place_count++] = (weir_asked_place){
+          .request = request, .kept = some[i], .store = some[i]->store, .releases = true};
+  }
+  return true;
+}
+
+void weir_tick_give_back(weir_tick *tick, size_t request) {
+  const weir_asked *asked = &tick->asked[request];
+  if (asked->place == WEIR_NO_PLACE || tick->places[asked->place].name.is_none) return;
+  const weir_hash_text counted = {tick->bytes.data + asked->key, asked->request.key_length};
+  weir_kept_state state;
+  weir_message why;
+  weir_kept *kept = weir_keeper_take(tick->keeper, &tick->places[asked->place].name, &counted,
+                                     WEIR_KEPT_RELEASED, &state, &why);
+  if (kept != NULL) weir_keeper_release_soon(tick->keeper, kept);
+}
+
+/* What is held; where no place is needed, that is so for ever. */
+static void tell_place(const weir_asked_place *place, weir_reply *reply) {
+  reply->has_place = true;
+  reply->place = place->name;
+  reply->is_held = place->state.is_held;
+  reply->token = place->state.token;
+  reply->held_until_us = place->state.held_until_us;
+  reply->store = place->released;
+}
+
+void weir_tell_acquired(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+                        weir_reply *reply) {
+  tell_place(&tick->places[tick->asked[answer->is.request.index].place], reply);
+  weir_tell_decision(tick, answer, decision, reply);
+  reply->has_place = decision->allowed;
+  reply->is_held |= reply->place.is_none;
+}
+
+void weir_tell_place(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+                     weir_reply *reply) {
+  (void)decision;
+  tell_place(&tick->places[tick->asked[answer->is.request.index].place], reply);
+}

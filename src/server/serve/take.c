@@ -1,0 +1,97 @@
+/* What is taken, looked at and reset. */
+#include <stdio.h>
+
+#include "serve/tick.h"
+
+weir_status weir_check_costs(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+                             weir_message *why) {
+  const weir_limiter *limiter = found->target.limiter;
+  size_t rules = limiter != NULL ? weir_limiter_rules(limiter) : 0;
+  (void)tick;
+  if (ask->costs == NULL || limiter == NULL || ask->costs->count == rules) return WEIR_OK;
+  snprintf(why->text, sizeof why->text,
+           rules == 1 ? "there are %zu costs: one is accepted"
+                      : "there are %zu costs: one, or one for each of the %zu rules, is accepted",
+           ask->costs->count, rules);
+  return WEIR_BAD_COST;
+}
+
+weir_status weir_check_take(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+                            weir_message *why) {
+  const weir_limiter *limiter = found->target.limiter;
+  if (limiter == NULL || !found->named->holds || !weir_registry_holds(limiter))
+    return weir_check_costs(tick, ask, found, why);
+  *why = (weir_message){
+      "a place of this limiter is acquired and released: nothing can be "
+      "taken or settled"};
+  return WEIR_BAD_ARGUMENT;
+}
+
+/* A key of a list is answered by its tier. */
+void weir_fill_take(weir_tick *tick, const weir_ask *ask, const weir_meaning *found,
+                    size_t request) {
+  (void)ask;
+  if (found->target.kind == WEIR_TARGET_LIMITER) return;
+  bool allowed = found->target.kind == WEIR_TARGET_UNLIMITED;
+  weir_tick_answer_alone(&tick->asked[request].request, allowed,
+                         (weir_decision){.source = WEIR_SOURCE_LOCAL,
+                                         .limit = allowed ? WEIR_NOT_KNOWN : 0,
+                                         .remaining = allowed ? WEIR_NOT_KNOWN : 0,
+                                         .retry_after_us = allowed ? 0 : WEIR_NEVER});
+}
+
+/* It counts what came before it before it. */
+void weir_fill_reset(weir_tick *tick, const weir_ask *ask, const weir_meaning *found,
+                     size_t request) {
+  weir_asked *asked = &tick->asked[request];
+  asked->resets = tick->has_resets = true;
+  if (found->target.limiter != NULL && asked->limiter == NULL)
+    asked->request.status = WEIR_TIMEOUT; /* too many wait */
+  weir_fill_take(tick, ask, found, request);
+}
+
+void weir_tell_decision(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+                        weir_reply *reply) {
+  const weir_ask *ask = &answer->is.request.ask;
+  const weir_named *named = answer->is.request.named;
+  weir_serve_counts *counts = tick->counts;
+  reply->limiter = answer->is.request.limiter;
+  if (reply->status == WEIR_OK) reply->decision = decision;
+  if (weir_ask_never_fits(ask)) {
+    decision->allowed = false;
+    decision->retry_after_us = WEIR_NEVER;
+    decision->cost = ask->cost;
+  }
+  reply->retry_after_us = decision->retry_after_us;
+  weir_serve_count(reply->decision == NULL ? &counts->none
+                   : decision->allowed     ? &counts->allowed
+                                           : &counts->denied,
+                   1);
+
+  /* In shadow mode a denial is counted, and answered as allowed. */
+  bool shadow = named != NULL && (named->config->shadow || tick->registry->config->shadow);
+  if (!shadow || reply->status != WEIR_OK || decision->allowed) return;
+  weir_serve_count(&counts->shadow_denied, 1);
+  reply->is_shadowed = true;
+  decision->allowed = true;
+  decision->retry_after_us = decision->delay_us = 0;
+}
+
+/* What was denied in shadow mode has charged nothing; what brought its rule is not settled. */
+void weir_tell_taken(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+                     weir_reply *reply) {
+  weir_tell_decision(tick, answer, decision, reply);
+  reply->has_stamp = reply->status == WEIR_OK && reply->name != NULL && decision->allowed;
+  if (reply->has_stamp)
+    reply->stamp =
+        weir_tick_stamp(tick, &tick->asked[answer->is.request.index], answer->is.request.tier,
+                        reply->is_shadowed || reply->limiter == NULL);
+}
+
+void weir_tell_reset(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+                     weir_reply *reply) {
+  (void)tick;
+  (void)answer;
+  (void)decision;
+  (void)reply; /* its status says it */
+}
