@@ -113,38 +113,40 @@ static weir_reply make_reply(const weir_ask *ask, outcome how, weir_decision *de
                               .at_us = 1764028800123456};
   weir_reply reply = {.status = how == FAILED ? WEIR_UNAVAILABLE : WEIR_OK,
                       .why = how == FAILED ? "the store is away" : "",
-                      .name = ask->brings_rule ? NULL : "api",
-                      .limiter = decider,
-                      .key = "al\"ice",
-                      .key_length = 6,
+                      .of.name = ask->brings_rule ? NULL : "api",
+                      .of.limiter = decider,
+                      .of.key = "al\"ice",
+                      .of.key_length = 6,
                       .retry_after_us = decision->retry_after_us};
-  if (ask->verb == &weir_verbs[WEIR_VERB_RESET] || is_of_place) reply.limiter = NULL;
+  if (ask->verb == &weir_verbs[WEIR_VERB_RESET] || is_of_place) reply.of.limiter = NULL;
   if (is_of_place || (acquires && how != FAILED)) {
-    reply.has_place = is_of_place || allowed;
-    reply.is_held = allowed && how != NOTHING;
-    reply.place = (weir_place_name){.is_none = how == NOTHING, .server = 0x5f3a9c20, .number = 17};
-    reply.token = reply.is_held ? UINT64_C(9007199254740993) : 0;
-    reply.held_until_us = reply.is_held ? 1764028830123456 : 0;
-    reply.store = how == DENIED ? WEIR_UNAVAILABLE : WEIR_OK;
+    reply.kind = is_of_place || allowed ? WEIR_REPLY_HELD : WEIR_REPLY_PLAIN;
+    reply.is.held.is_held = allowed && how != NOTHING;
+    reply.is.held.place =
+        (weir_place_name){.is_none = how == NOTHING, .server = 0x5f3a9c20, .number = 17};
+    reply.is.held.token = reply.is.held.is_held ? UINT64_C(9007199254740993) : 0;
+    reply.is.held.held_until_us = reply.is.held.is_held ? 1764028830123456 : 0;
+    reply.is.held.store = how == DENIED ? WEIR_UNAVAILABLE : WEIR_OK;
   }
   if (is_of_place || ask->verb == &weir_verbs[WEIR_VERB_RESET] || how == FAILED) return reply;
   reply.decision = decision;
   if (how == COSTS) reply.costs = costs, reply.cost_count = 2;
-  reply.has_stamp =
-      ask->verb == &weir_verbs[WEIR_VERB_TAKE] && allowed && !ask->brings_rule && how != GROUP;
-  reply.stamp = stamp;
+  if (ask->verb == &weir_verbs[WEIR_VERB_TAKE] && allowed && !ask->brings_rule) {
+    reply.kind = WEIR_REPLY_TAKEN;
+    reply.is.stamp = stamp;
+  }
   if (how != GROUP) return reply;
   for (size_t i = 0; i < 2; i++) {
     members[i] = reply;
-    members[i].name = i == 0 ? "user" : "all";
-    members[i].group = "api";
-    members[i].has_stamp = ask->verb == &weir_verbs[WEIR_VERB_TAKE];
+    members[i].of.name = i == 0 ? "user" : "all";
+    members[i].of.group = "api";
   }
-  reply.members = members;
-  reply.member_count = 2;
-  reply.speaker = 1;
-  reply.denied_by = ask->verb == &weir_verbs[WEIR_VERB_PEEK] ? "all" : NULL;
-  decision->allowed = reply.denied_by == NULL;
+  reply.kind = WEIR_REPLY_GROUP;
+  reply.is.group.members = members;
+  reply.is.group.member_count = 2;
+  reply.is.group.speaker = 1;
+  reply.is.group.denied_by = ask->verb == &weir_verbs[WEIR_VERB_PEEK] ? "all" : NULL;
+  decision->allowed = reply.is.group.denied_by == NULL;
   return reply;
 }
 

@@ -99,10 +99,13 @@ bool weir_ask_read_stamp(weir_ask *ask, const char *text, size_t length, weir_me
 }
 
 size_t weir_reply_write_stamps(const weir_reply *reply, char text[WEIR_REPLY_STAMPS_BYTES]) {
-  size_t length = reply->has_stamp ? weir_stamp_write(&reply->stamp, text) : 0;
-  for (size_t i = 0; i < reply->member_count && reply->members[i].has_stamp; i++) {
+  bool is_group = reply->kind == WEIR_REPLY_GROUP;
+  const weir_reply *each = is_group ? reply->is.group.members : reply;
+  size_t count = is_group ? reply->is.group.member_count : 1;
+  size_t length = 0;
+  for (size_t i = 0; i < count && each[i].kind == WEIR_REPLY_TAKEN; i++) {
     if (i > 0) text[length++] = ',';
-    length += weir_stamp_write(&reply->members[i].stamp, text + length);
+    length += weir_stamp_write(&each[i].is.stamp, text + length);
   }
   return length;
 }

@@ -118,37 +118,63 @@ static inline bool weir_ask_never_fits(const weir_ask *ask) {
 enum { WEIR_ASK_ID_MOST = 64 };
 bool weir_ask_is_id(const char *bytes, size_t length);
 
+/* Who asked, and who is answered. */
+typedef struct weir_reply_subject {
+  const weir_limiter *limiter; /* who decided; NULL: no limiter was asked */
+  const char *name;            /* of the limiter, or group; NULL: the request brought its rule */
+  const char *group;           /* whose member this is; NULL: none's */
+  weir_config_headers headers; /* of the limiter */
+  const char *key;
+  size_t key_length;
+  const char *id;   /* what the caller names the request by */
+  size_t id_length; /* 0: by nothing */
+} weir_reply_subject;
+
+/* What an answer has besides its decision. */
+typedef enum weir_reply_kind {
+  WEIR_REPLY_PLAIN,   /* nothing */
+  WEIR_REPLY_TAKEN,   /* a stamp: something was taken, which can be settled by it */
+  WEIR_REPLY_SETTLED, /* how a settlement came out */
+  WEIR_REPLY_HELD,    /* a place: one was acquired, or asked about */
+  WEIR_REPLY_GROUP    /* members: a group has no key and no stamp of its own */
+} weir_reply_kind;
+
+typedef struct weir_reply_settled {
+  int64_t up, down, cut; /* charged besides, given back, and charged nowhere */
+} weir_reply_settled;
+
+typedef struct weir_reply_held {
+  weir_place_name place;
+  bool is_held;          /* now, or of what was released, until now */
+  uint64_t token;        /* 0 where it is not held */
+  int64_t held_until_us; /* by the clock of the day; 0 where it is not held */
+  weir_status store;     /* released: whether the store knows */
+} weir_reply_held;
+
+typedef struct weir_reply_group {
+  const struct weir_reply *members; /* what each would be answered */
+  size_t member_count;
+  size_t speaker;        /* the member whose figures these are */
+  const char *denied_by; /* the name of the one that denies; NULL: none does */
+} weir_reply_group;
+
 /* What is to be worded. */
 typedef struct weir_reply {
   weir_status status;            /* WEIR_OK: there is a decision, or the key is reset */
   const char *why;               /* of any other status */
-  const weir_decision *decision; /* NULL of a reset */
+  const weir_decision *decision; /* NULL of a reset, and of a place */
   const int64_t *costs;          /* what is charged under each rule, cost_count of them; NULL: */
   size_t cost_count;             /* the decision's cost, under every rule */
-  bool has_stamp;                /* something was taken, */
-  weir_take_stamp stamp;         /* which can be settled by this */
-  int64_t up, down, cut;         /* settled: charged besides, given back, and charged nowhere */
-  bool has_place;                /* one was asked for, or about: */
-  weir_place_name place;
-  bool is_held;                /* now, or of what was released, until now */
-  uint64_t token;              /* 0 where it is not held */
-  int64_t held_until_us;       /* by the clock of the day; 0 where it is not held */
-  weir_status store;           /* released: whether the store knows */
-  const weir_limiter *limiter; /* who decided; NULL: no limiter was asked */
-  const char *name;            /* of the limiter, or group; NULL: the request brought its rule */
-  weir_config_headers headers; /* of the limiter */
-  const char *key;
-  size_t key_length;
-  const char *id;         /* what the caller names the request by */
-  size_t id_length;       /* 0: by nothing */
-  bool is_shadowed;       /* a denial, answered as allowed */
-  int64_t retry_after_us; /* as decided, also where it is shadowed */
-  const char *group;      /* whose member this is; NULL: none's */
-  /* Of a group, which has no key and no stamp of its own: */
-  const struct weir_reply *members; /* what each would be answered; NULL: it is no group's */
-  size_t member_count;
-  size_t speaker;        /* the member whose figures these are */
-  const char *denied_by; /* the name of the one that denies; NULL: none does */
+  bool is_shadowed;              /* a denial, answered as allowed */
+  int64_t retry_after_us;        /* as decided, also where it is shadowed */
+  weir_reply_subject of;
+  weir_reply_kind kind; /* which of these it has */
+  union {
+    weir_take_stamp stamp;
+    weir_reply_settled settled;
+    weir_reply_held held;
+    weir_reply_group group;
+  } is;
 } weir_reply;
 
 /* What a group is told: of the whole, and of each member. */

@@ -36,9 +36,9 @@ static json_t *key_of(const weir_service *service, const weir_kept_busy *busy) {
                               : NULL;
   if (named == NULL || named->config->log_keys == WEIR_CONFIG_LOG_KEYS_OFF) return NULL;
   char text[WEIR_DENIAL_KEY_BYTES];
-  const weir_reply reply = {.name = named->config->name,
-                            .key = busy->counted + busy->prefix_length,
-                            .key_length = busy->length - busy->prefix_length};
+  const weir_reply reply = {.of.name = named->config->name,
+                            .of.key = busy->counted + busy->prefix_length,
+                            .of.key_length = busy->length - busy->prefix_length};
   const weir_denial_line line = {.reply = &reply,
                                  .log_keys = named->config->log_keys,
                                  .hash = weir_denial_log_hash(&service->denials, &reply)};

@@ -341,12 +341,12 @@ static void count(weir_connection *connection, const outcome *made, size_t index
   const weir_reply reply = {.status = status,
                             .why = weir_status_text(status),
                             .decision = status == WEIR_OK ? &answered : NULL,
-                            .limiter = asked->limiter,
-                            .name = name,
-                            .key = made->tick->bytes.data + asked->key,
-                            .key_length = asked->key_length,
-                            .id = made->tick->bytes.data + made->slot->id,
-                            .id_length = made->slot->id_length,
+                            .of.limiter = asked->limiter,
+                            .of.name = name,
+                            .of.key = made->tick->bytes.data + asked->key,
+                            .of.key_length = asked->key_length,
+                            .of.id = made->tick->bytes.data + made->slot->id,
+                            .of.id_length = made->slot->id_length,
                             .is_shadowed = is_shadowed,
                             .retry_after_us = answered.retry_after_us};
   if (is_shadowed) answered.allowed = true;

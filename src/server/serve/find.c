@@ -1,6 +1,6 @@
 /* From what a client asks to a request of the turn: which limiter is meant, and what its verb makes of it.
  *
- *     weir_ask ──> find ──> room ──> check ──> answer, request ──> fill       ...decided...       reply
+ *     weir_ask ──> find ──> answer ──> check ──> request ──> fill       ...decided...       reply
  *
  * check, fill and reply are the verb's own: the table below. Nothing fails once it has been checked. */
 #include <stdio.h>
@@ -27,27 +27,33 @@ static const weir_verb_turn *turn_of(const weir_ask *ask) {
   return &turns[ask->verb - weir_verbs];
 }
 
-weir_status weir_tick_no_memory(weir_message *why) {
-  *why = (weir_message){"the server is short of memory"};
-  return WEIR_NO_MEMORY;
-}
-
-/* The limiter of a request that brings its rule: it lives as long as the tick, and the last one longer. */
-static weir_status find_throttle(weir_tick *tick, const weir_ask *ask, weir_message *why) {
+/* The limiter of a request that brings its rule: it lives as long as the tick, and the last one longer. Such
+ * a request is a take or a peek of one cost, and has no tier, stamp or place. */
+static weir_status find_throttle(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+                                 weir_message *why) {
   weir_throttle *throttle = tick->registry->throttle;
+  weir_status status = WEIR_OK;
+  bool peeks = weir_ask_is(ask, WEIR_VERB_LOOKS) || weir_ask_never_fits(ask);
   if (throttle == NULL) {
     *why = (weir_message){"throttle.enabled is off"};
     return WEIR_BAD_ARGUMENT;
   }
-  if (tick->last_limiter != NULL && tick->last_burst == ask->burst &&
-      tick->last_count == ask->count && tick->last_period_s == ask->period_s)
-    return WEIR_OK;
-  tick->uses_throttle = true;
-  weir_status status = weir_throttle_find(throttle, tick->loop, ask->burst, ask->count,
-                                          ask->period_s, tick->now_us, &tick->last_limiter, why);
-  tick->last_burst = ask->burst;
-  tick->last_count = ask->count;
-  tick->last_period_s = ask->period_s;
+  if (tick->last_limiter == NULL || tick->last_burst != ask->burst ||
+      tick->last_count != ask->count || tick->last_period_s != ask->period_s) {
+    tick->uses_throttle = true;
+    status = weir_throttle_find(throttle, tick->loop, ask->burst, ask->count, ask->period_s,
+                                tick->now_us, &tick->last_limiter, why);
+    tick->last_burst = ask->burst;
+    tick->last_count = ask->count;
+    tick->last_period_s = ask->period_s;
+  }
+  found->target.kind = WEIR_TARGET_LIMITER;
+  found->target.limiter = tick->last_limiter;
+  found->prefix = WEIR_THROTTLE_PREFIX;
+  found->prefix_length = sizeof WEIR_THROTTLE_PREFIX - 1;
+  found->store = tick->registry->config->throttle.store;
+  found->cost = peeks ? 1 : ask->cost;
+  found->flags = peeks ? WEIR_REQUEST_PEEK : 0U;
   return status;
 }
 
@@ -78,6 +84,7 @@ static weir_status find_named(const weir_tick *tick, const weir_ask *ask, weir_m
     found->prefix_length = found->named->prefix_length;
     found->store = found->named->config->store;
     found->cost = ask->cost != WEIR_ASK_OWN_COST ? ask->cost : found->named->config->cost;
+    found->flags = turn_of(ask)->flags | (ask->up_to ? WEIR_REQUEST_UP_TO : 0U);
     return WEIR_OK;
   }
   weir_status status = WEIR_BAD_ARGUMENT;
@@ -107,35 +114,33 @@ static void add_costs(weir_tick *tick, const weir_ask *ask, weir_asked *asked) {
   asked->cost_count = tick->cost_count - asked->costs;
 }
 
-/* Room for all that one request can need; its key is written into it. False: no memory. */
-static bool make_room(weir_tick *tick, const weir_ask *ask, weir_meaning *found) {
-  static const char colon = ':'; /* which a limiter's prefix ends with */
-  bool adds_colon = found->named == NULL && !ask->brings_rule;
+/* Room for all that one request can need, and its answer; its key is written into it. NULL: no memory. */
+static weir_answer *make_answer(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+                                unsigned note) {
+  bool adds_colon = found->named == NULL && !ask->brings_rule; /* a limiter's prefix ends with it */
   size_t costs = ask->costs != NULL ? COST_LISTS_MOST * ask->costs->count : 0;
   size_t lead = found->prefix_length + adds_colon;
   found->counted_length = lead + ask->key_length;
   char *counted = weir_bytes_room(&tick->bytes, found->counted_length);
-  if (counted == NULL ||
-      !weir_array_grow(&tick->asked, &tick->asked_room, tick->asked_count + 1,
-                       sizeof *tick->asked) ||
-      !weir_array_grow(&tick->answers, &tick->answer_room, tick->answer_count + 1,
-                       sizeof *tick->answers))
-    return false;
+  bool has_room = counted != NULL &&
+                  weir_array_grow(&tick->asked, &tick->asked_room, tick->asked_count + 1,
+                                  sizeof *tick->asked) &&
+                  (!weir_ask_is(ask, WEIR_VERB_HOLDS | WEIR_VERB_OF_PLACE) ||
+                   weir_array_grow(&tick->places, &tick->place_room, tick->place_count + 1,
+                                   sizeof *tick->places)) &&
+                  (costs == 0 || weir_array_grow(&tick->costs, &tick->cost_room,
+                                                 tick->cost_count + costs, sizeof *tick->costs));
+  if (!has_room) return NULL;
   memcpy(counted, found->prefix, found->prefix_length);
-  if (adds_colon) counted[lead - 1] = colon;
+  if (adds_colon) counted[lead - 1] = ':';
   memcpy(counted + lead, ask->key, ask->key_length);
   found->counted = counted;
-  return (!weir_ask_is(ask, WEIR_VERB_HOLDS | WEIR_VERB_OF_PLACE) ||
-          weir_array_grow(&tick->places, &tick->place_room, tick->place_count + 1,
-                          sizeof *tick->places)) &&
-         (costs == 0 || weir_array_grow(&tick->costs, &tick->cost_room, tick->cost_count + costs,
-                                        sizeof *tick->costs));
+  return weir_tick_add_answer(tick, WEIR_ANSWER_REQUEST, note);
 }
 
-/* The answer and its request, of which nothing is missing now. */
-static uint32_t add(weir_tick *tick, const weir_ask *ask, const weir_meaning *found, unsigned note,
-                    unsigned flags) {
-  weir_answer *answer = weir_tick_add_answer(tick, WEIR_ANSWER_REQUEST, note);
+/* The request, of which nothing is missing now. Its place in tick->asked. */
+static size_t add_request(weir_tick *tick, const weir_ask *ask, const weir_meaning *found,
+                          weir_answer *answer) {
   const weir_tick_key key = {tick->bytes.length, found->counted_length};
   tick->bytes.length += key.length;
   memcpy(&answer->is.request.ask, ask, offsetof(weir_ask, limiter)); /* what its wording needs */
@@ -143,44 +148,32 @@ static uint32_t add(weir_tick *tick, const weir_ask *ask, const weir_meaning *fo
   answer->is.request.cost_count = ask->costs != NULL ? ask->costs->count : 0;
   answer->is.request.limiter = found->target.limiter;
   answer->is.request.named = found->named;
-  answer->is.request.index = answer->asked =
-      weir_tick_add_request(tick, key, found->cost, flags, found->target.limiter, found->store);
+  answer->is.request.index = answer->asked = weir_tick_add_request(
+      tick, key, found->cost, found->flags, found->target.limiter, found->store);
   answer->asked_count = 1;
-  return (uint32_t)(answer - tick->answers);
-}
-
-/* A request that brings its rule is a take or a peek of one cost, and has no tier, stamp or place. */
-static uint32_t add_with_rule(weir_tick *tick, const weir_ask *ask, unsigned note,
-                              weir_status *status, weir_message *why) {
-  *status = find_throttle(tick, ask, why);
-  if (*status != WEIR_OK) return WEIR_NO_ANSWER;
-  bool peeks = weir_ask_is(ask, WEIR_VERB_LOOKS) || weir_ask_never_fits(ask);
-  weir_meaning found = {.target = {.kind = WEIR_TARGET_LIMITER, .limiter = tick->last_limiter},
-                        .prefix = WEIR_THROTTLE_PREFIX,
-                        .prefix_length = sizeof WEIR_THROTTLE_PREFIX - 1,
-                        .store = tick->registry->config->throttle.store,
-                        .cost = peeks ? 1 : ask->cost};
-  if (make_room(tick, ask, &found))
-    return add(tick, ask, &found, note, peeks ? WEIR_REQUEST_PEEK : 0U);
-  *status = weir_tick_no_memory(why);
-  return WEIR_NO_ANSWER;
+  return answer->asked;
 }
 
 uint32_t weir_tick_add_ask(weir_tick *tick, const weir_ask *ask, unsigned note, weir_status *status,
                            weir_message *why) {
-  if (ask->brings_rule) return add_with_rule(tick, ask, note, status, why);
-  const weir_verb_turn *turn = turn_of(ask);
   weir_meaning found = {.named = NULL};
-  *status = find_named(tick, ask, &found, why);
-  if (*status == WEIR_OK && !make_room(tick, ask, &found)) *status = weir_tick_no_memory(why);
-  if (*status == WEIR_OK) *status = turn->check(tick, ask, &found, why);
+  *status =
+      ask->brings_rule ? find_throttle(tick, ask, &found, why) : find_named(tick, ask, &found, why);
   if (*status != WEIR_OK) return WEIR_NO_ANSWER;
-  uint32_t answer =
-      add(tick, ask, &found, note, turn->flags | (ask->up_to ? WEIR_REQUEST_UP_TO : 0U));
-  size_t request = tick->answers[answer].is.request.index;
+  weir_answer *answer = make_answer(tick, ask, &found, note);
+  if (answer == NULL) {
+    *status = weir_tick_no_memory(why);
+    return WEIR_NO_ANSWER;
+  }
+  if (!ask->brings_rule) *status = turn_of(ask)->check(tick, ask, &found, why);
+  if (*status != WEIR_OK) {
+    tick->answer_count--; /* nobody has seen it yet */
+    return WEIR_NO_ANSWER;
+  }
+  size_t request = add_request(tick, ask, &found, answer);
   if (ask->costs != NULL) add_costs(tick, ask, &tick->asked[request]);
-  turn->fill(tick, ask, &found, request);
-  return answer;
+  if (!ask->brings_rule) turn_of(ask)->fill(tick, ask, &found, request);
+  return (uint32_t)(answer - tick->answers);
 }
 
 void weir_tick_reply(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
@@ -193,12 +186,12 @@ void weir_tick_reply(const weir_tick *tick, const weir_answer *answer, weir_deci
   *reply = (weir_reply){
       .status = asked->request.status,
       .why = weir_status_text(asked->request.status),
-      .name = config != NULL ? config->name : NULL,
-      .headers = config != NULL ? config->headers : WEIR_CONFIG_HEADERS_DRAFT_10,
-      .key = tick->bytes.data + asked->key + asked->request.key_length - ask->key_length,
-      .key_length = ask->key_length,
-      .id = tick->bytes.data + answer->id,
-      .id_length = answer->id_length,
+      .of.name = config != NULL ? config->name : NULL,
+      .of.headers = config != NULL ? config->headers : WEIR_CONFIG_HEADERS_DRAFT_10,
+      .of.key = tick->bytes.data + asked->key + asked->request.key_length - ask->key_length,
+      .of.key_length = ask->key_length,
+      .of.id = tick->bytes.data + answer->id,
+      .of.id_length = answer->id_length,
       .costs = asked->costs != WEIR_NO_COSTS ? tick->costs + asked->costs : NULL,
       .cost_count = answer->is.request.cost_count,
   };

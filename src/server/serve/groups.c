@@ -163,14 +163,14 @@ static void tell_member(const weir_tick *tick, const weir_answer *answer,
       .status = asked->request.status,
       .why = weir_status_text(asked->request.status),
       .decision = asked->request.status == WEIR_OK ? decision : NULL,
-      .limiter = member->limiter,
-      .name = config->name,
-      .headers = config->headers,
-      .group = answer->is.group.group->name,
-      .key = tick->bytes.data + asked->key + asked->request.key_length - member->key_length,
-      .key_length = member->key_length,
-      .id = tick->bytes.data + answer->id,
-      .id_length = answer->id_length,
+      .of.limiter = member->limiter,
+      .of.name = config->name,
+      .of.headers = config->headers,
+      .of.group = answer->is.group.group->name,
+      .of.key = tick->bytes.data + asked->key + asked->request.key_length - member->key_length,
+      .of.key_length = member->key_length,
+      .of.id = tick->bytes.data + answer->id,
+      .of.id_length = answer->id_length,
       .retry_after_us = decision->retry_after_us};
 }
 
@@ -226,19 +226,19 @@ static void show_allowed(weir_reply *reply, weir_decision *decision) {
 static void tell_whole(weir_group_reply *told, const weir_answer *answer, size_t denier) {
   const weir_named_group *group = answer->is.group.group;
   size_t count = group->member_count;
-  size_t speaker = told->whole.speaker;
+  size_t speaker = told->whole.is.group.speaker;
   const weir_reply *reply = &told->members[speaker];
   told->decision = told->decisions[speaker];
   told->whole.status = reply->status;
   told->whole.why = reply->why;
-  told->whole.name = group->name;
-  told->whole.key = "";
-  told->whole.limiter = reply->limiter;
+  told->whole.of.name = group->name;
+  told->whole.of.key = "";
+  told->whole.of.limiter = reply->of.limiter;
   told->whole.decision = reply->status == WEIR_OK ? &told->decision : NULL;
   told->whole.retry_after_us = reply->retry_after_us;
-  told->whole.members = told->members;
-  told->whole.member_count = count;
-  told->whole.denied_by = denier < count ? reply->name : NULL;
+  told->whole.is.group.members = told->members;
+  told->whole.is.group.member_count = count;
+  told->whole.is.group.denied_by = denier < count ? reply->of.name : NULL;
   told->decision.allowed = denier == count;
   for (size_t i = 0; denier == count && i < count; i++) {
     const weir_decision *decision = &told->decisions[i];
@@ -255,12 +255,12 @@ static void add_stamps(const weir_tick *tick, const weir_answer *answer, weir_gr
   if (!(answer->is.group.verb->flags & WEIR_VERB_STAMPS) || told->whole.status != WEIR_OK ||
       !told->decision.allowed)
     return;
-  for (size_t i = 0; i < told->whole.member_count; i++) {
+  for (size_t i = 0; i < told->whole.is.group.member_count; i++) {
     weir_reply *reply = &told->members[i];
-    bool is_idle = told->whole.is_shadowed || reply->is_shadowed || reply->limiter == NULL ||
+    bool is_idle = told->whole.is_shadowed || reply->is_shadowed || reply->of.limiter == NULL ||
                    reply->status != WEIR_OK;
-    reply->has_stamp = true;
-    reply->stamp =
+    reply->kind = WEIR_REPLY_TAKEN;
+    reply->is.stamp =
         weir_tick_stamp(tick, &tick->asked[members[i].request], members[i].tier, is_idle);
   }
 }
@@ -271,11 +271,13 @@ void weir_groups_reply(const weir_tick *tick, const weir_answer *answer, weir_gr
   size_t count = group->member_count;
   weir_serve_counts *counts = tick->counts;
   *told = (weir_group_reply){
-      .whole = {.id = tick->bytes.data + answer->id, .id_length = answer->id_length}};
+      .whole = {.of = {.id = tick->bytes.data + answer->id, .id_length = answer->id_length},
+                .kind = WEIR_REPLY_GROUP}};
   for (size_t i = 0; i < count; i++)
     tell_member(tick, answer, &members[i], &told->decisions[i], &told->members[i]);
   size_t denier = find_denier(tick, answer, told->members, count);
-  told->whole.speaker = denier < count ? denier : find_speaker(members, told->members, count);
+  told->whole.is.group.speaker =
+      denier < count ? denier : find_speaker(members, told->members, count);
   for (size_t i = 0; i < count; i++)
     told->counts[i] =
         denier == count || i == denier ||
@@ -292,7 +294,7 @@ void weir_groups_reply(const weir_tick *tick, const weir_answer *answer, weir_gr
     weir_serve_count(&counts->shadow_denied, 1);
     show_allowed(&told->members[i], &told->decisions[i]);
     if (i == denier) show_allowed(&told->whole, &told->decision);
-    if (i == denier) told->whole.denied_by = NULL;
+    if (i == denier) told->whole.is.group.denied_by = NULL;
   }
   add_stamps(tick, answer, told);
 }

@@ -150,20 +150,20 @@ void weir_tick_give_back(weir_tick *tick, size_t request) {
 
 /* What is held; where no place is needed, that is so for ever. */
 static void tell_place(const weir_asked_place *place, weir_reply *reply) {
-  reply->has_place = true;
-  reply->place = place->name;
-  reply->is_held = place->state.is_held;
-  reply->token = place->state.token;
-  reply->held_until_us = place->state.held_until_us;
-  reply->store = place->released;
+  reply->kind = WEIR_REPLY_HELD;
+  reply->is.held = (weir_reply_held){.place = place->name,
+                                     .is_held = place->state.is_held,
+                                     .token = place->state.token,
+                                     .held_until_us = place->state.held_until_us,
+                                     .store = place->released};
 }
 
 void weir_tell_acquired(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
                         weir_reply *reply) {
-  tell_place(&tick->places[tick->asked[answer->is.request.index].place], reply);
   weir_tell_decision(tick, answer, decision, reply);
-  reply->has_place = decision->allowed;
-  reply->is_held |= reply->place.is_none;
+  if (!decision->allowed) return;
+  tell_place(&tick->places[tick->asked[answer->is.request.index].place], reply);
+  reply->is.held.is_held |= reply->is.held.place.is_none;
 }
 
 void weir_tell_place(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,

@@ -150,7 +150,7 @@ static void note_key(weir_served *served, weir_served_keys kind, weir_denial_lin
   weir_sketch_key *key = weir_sketch_add(&served->keys[kind][1], told->hash, amount);
   if (key != NULL) {
     key->log_keys = told->log_keys;
-    snprintf(key->limiter, sizeof key->limiter, "%s", told->reply->name);
+    snprintf(key->limiter, sizeof key->limiter, "%s", told->reply->of.name);
     weir_denial_line_show(told, WEIR_DENIAL_ON_PAGE, key->text);
   }
   pthread_mutex_unlock(&served->lock);
@@ -162,7 +162,7 @@ static void note_denial(weir_served *served, const weir_reply *reply, weir_confi
   static const char *const names[] = {"resp", "http", "grpc"};
   weir_reply told = *reply;
   weir_denial_line denial = {.protocol = names[protocol], .reply = &told, .log_keys = log_keys};
-  if (told.name == NULL) told.name = WEIR_SERVED_THROTTLE;
+  if (told.of.name == NULL) told.of.name = WEIR_SERVED_THROTTLE;
   note_key(served, WEIR_SERVED_DENIED, &denial, 1, now_us);
   weir_denial_log_add(served->log, &denial, now_us,
                       served->registry->config->limits.logged_denials);
@@ -191,13 +191,14 @@ static bool note_row(weir_served_row *row, const weir_reply *reply, weir_served_
 /* A settlement, which is no decision. */
 static void note_settlement(weir_served *served, const weir_named *named, const weir_reply *reply,
                             int64_t now_us) {
-  int64_t overrun = reply->up + reply->cut;
+  const weir_reply_settled *came = &reply->is.settled; /* of what is not settled it is zero */
+  int64_t overrun = came->up + came->cut;
   weir_denial_line told = {.reply = reply, .log_keys = named->config->log_keys};
   weir_served_row *row = row_of(served, named->config->name, named->index);
   if (row != NULL) {
-    weir_serve_count(&row->settled_up, (uint64_t)reply->up);
-    weir_serve_count(&row->settled_down, (uint64_t)reply->down);
-    weir_serve_count(&row->settled_cut, (uint64_t)reply->cut);
+    weir_serve_count(&row->settled_up, (uint64_t)came->up);
+    weir_serve_count(&row->settled_down, (uint64_t)came->down);
+    weir_serve_count(&row->settled_cut, (uint64_t)came->cut);
   }
   if (overrun > 0) note_key(served, WEIR_SERVED_OVERRUN, &told, (uint64_t)overrun, now_us);
 }
@@ -230,7 +231,7 @@ void weir_served_note_part(weir_served *served, const weir_served_part *part,
                            const weir_reply *reply, weir_served_protocol protocol, int64_t now_us) {
   const weir_decision *decision = reply->decision;
   size_t hint = first_domain(served->registry) + part->domain->index;
-  bool is_denied = note_row(row_of(served, reply->name, hint), reply, protocol);
+  bool is_denied = note_row(row_of(served, reply->of.name, hint), reply, protocol);
   bool is_near = part->is_near && !reply->is_shadowed;
   const weir_descriptors *descriptors = served->registry->descriptors;
   bool is_current = part->domain->index < descriptors->count &&
@@ -347,8 +348,8 @@ static uint64_t hash_bytes(const weir_denial_log *log, const void *bytes, size_t
 }
 
 uint64_t weir_denial_log_hash(const weir_denial_log *log, const weir_reply *reply) {
-  const uint64_t both[2] = {hash_bytes(log, reply->name, strlen(reply->name)),
-                            hash_bytes(log, reply->key, reply->key_length)};
+  const uint64_t both[2] = {hash_bytes(log, reply->of.name, strlen(reply->of.name)),
+                            hash_bytes(log, reply->of.key, reply->of.key_length)};
   return hash_bytes(log, both, sizeof both);
 }
 
@@ -382,8 +383,8 @@ static bool is_hidden(uint32_t character) {
 void weir_denial_line_show(const weir_denial_line *denial, weir_denial_form form,
                            char text[WEIR_DENIAL_KEY_BYTES]) {
   enum { LONGEST = 4, MORE = 3 }; /* "\xff", "..." */
-  const unsigned char *key = (const unsigned char *)denial->reply->key;
-  size_t length = denial->reply->key_length;
+  const unsigned char *key = (const unsigned char *)denial->reply->of.key;
+  size_t length = denial->reply->of.key_length;
   char *end = text;
   *end = '\0';
   if (denial->log_keys == WEIR_CONFIG_LOG_KEYS_HASHED)
@@ -440,18 +441,18 @@ void weir_denial_log_add(weir_denial_log *log, const weir_denial_line *denial, i
     return;
   }
   weir_denial_line_show(denial, WEIR_DENIAL_LOGGED, key);
-  weir_log_field fields[8] = {{.name = "limiter", .text = reply->name}};
+  weir_log_field fields[8] = {{.name = "limiter", .text = reply->of.name}};
   size_t count = 1;
-  if (reply->group != NULL)
-    fields[count++] = (weir_log_field){.name = "group", .text = reply->group};
+  if (reply->of.group != NULL)
+    fields[count++] = (weir_log_field){.name = "group", .text = reply->of.group};
   if (key[0] != '\0')
     fields[count++] = (weir_log_field){.name = "key", .text = key, .is_quoted = true};
   fields[count++] = (weir_log_field){.name = "protocol", .text = denial->protocol};
   fields[count++] = (weir_log_field){.name = "cost", .number = decision->cost};
   fields[count++] = (weir_log_field){.name = "retry_after_us", .number = reply->retry_after_us};
   fields[count++] = (weir_log_field){.name = "source", .text = weir_source_name(decision->source)};
-  if (reply->id_length > 0) {
-    snprintf(id, sizeof id, "%.*s", (int)reply->id_length, reply->id);
+  if (reply->of.id_length > 0) {
+    snprintf(id, sizeof id, "%.*s", (int)reply->of.id_length, reply->of.id);
     fields[count++] = (weir_log_field){.name = "request_id", .text = id, .is_quoted = true};
   }
   weir_serve_log_event(reply->is_shadowed ? "would deny" : "denied", fields, count);

@@ -73,7 +73,8 @@ void weir_tell_settled(const weir_tick *tick, const weir_answer *answer, weir_de
   const weir_asked *asked = &tick->asked[answer->is.request.index];
   const weir_ask *ask = &answer->is.request.ask;
   size_t count = answer->is.request.cost_count;
-  reply->limiter = answer->is.request.limiter;
+  reply->kind = WEIR_REPLY_SETTLED;
+  reply->of.limiter = answer->is.request.limiter;
   reply->retry_after_us = decision->retry_after_us;
   if (reply->status == WEIR_OK) reply->decision = decision;
   const int64_t *real = &ask->cost;
@@ -91,9 +92,9 @@ void weir_tell_settled(const weir_tick *tick, const weir_answer *answer, weir_de
   if (reply->status == WEIR_OK && asked->request.decision.source != WEIR_SOURCE_LOCAL)
     for (size_t i = 0; i == 0 || i < count; i++) {
       int64_t more = charged[i] - taken[i];
-      reply->up += more > 0 ? more : 0;
-      reply->down += more < 0 ? -more : 0;
-      reply->cut += real[i] > charged[i] ? real[i] - charged[i] : 0;
+      reply->is.settled.up += more > 0 ? more : 0;
+      reply->is.settled.down += more < 0 ? -more : 0;
+      reply->is.settled.cut += real[i] > charged[i] ? real[i] - charged[i] : 0;
     }
   weir_serve_count(reply->status == WEIR_OK ? &tick->counts->settled : &tick->counts->unsettled, 1);
 }

@@ -55,7 +55,7 @@ void weir_tell_decision(const weir_tick *tick, const weir_answer *answer, weir_d
   const weir_ask *ask = &answer->is.request.ask;
   const weir_named *named = answer->is.request.named;
   weir_serve_counts *counts = tick->counts;
-  reply->limiter = answer->is.request.limiter;
+  reply->of.limiter = answer->is.request.limiter;
   if (reply->status == WEIR_OK) reply->decision = decision;
   if (weir_ask_never_fits(ask)) {
     decision->allowed = false;
@@ -81,11 +81,11 @@ void weir_tell_decision(const weir_tick *tick, const weir_answer *answer, weir_d
 void weir_tell_taken(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
                      weir_reply *reply) {
   weir_tell_decision(tick, answer, decision, reply);
-  reply->has_stamp = reply->status == WEIR_OK && reply->name != NULL && decision->allowed;
-  if (reply->has_stamp)
-    reply->stamp =
-        weir_tick_stamp(tick, &tick->asked[answer->is.request.index], answer->is.request.tier,
-                        reply->is_shadowed || reply->limiter == NULL);
+  if (reply->status != WEIR_OK || reply->of.name == NULL || !decision->allowed) return;
+  reply->kind = WEIR_REPLY_TAKEN;
+  reply->is.stamp =
+      weir_tick_stamp(tick, &tick->asked[answer->is.request.index], answer->is.request.tier,
+                      reply->is_shadowed || reply->of.limiter == NULL);
 }
 
 void weir_tell_reset(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,

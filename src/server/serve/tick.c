@@ -197,3 +197,8 @@ weir_take_stamp weir_tick_stamp(const weir_tick *tick, const weir_asked *asked, 
       .is_idle = is_idle,
       .mark = weir_stamp_mark(tick->bytes.data + asked->key, asked->request.key_length, tier)};
 }
+
+weir_status weir_tick_no_memory(weir_message *why) {
+  *why = (weir_message){"the server is short of memory"};
+  return WEIR_NO_MEMORY;
+}

@@ -291,6 +291,7 @@ typedef struct weir_meaning {
   const char *counted;            /* the key with its prefix, in room behind the tick's bytes */
   size_t counted_length;
   int64_t cost;          /* under every rule, where there is no list of them */
+  unsigned flags;        /* of weir_request */
   weir_kept *kept;       /* a place that is to be entered or released; NULL: none is */
   weir_kept_state state; /* of a place that is asked about */
 } weir_meaning;

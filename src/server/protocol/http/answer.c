@@ -143,10 +143,23 @@ static void add_cost(weir_bytes *out, const char *name, const weir_reply *reply)
 }
 
 /* What is held. In JSON a number above 2^53 would not be the same everywhere. */
-static void write_held(const weir_reply *reply, weir_bytes *out) {
+static void write_held(const weir_reply_held *held, weir_bytes *out) {
   weir_bytes_text(out, ",\"token\":\"");
-  weir_bytes_number(out, (int64_t)reply->token);
-  add_number(out, "\",\"held_until_us\":", reply->held_until_us);
+  weir_bytes_number(out, (int64_t)held->token);
+  add_number(out, "\",\"held_until_us\":", held->held_until_us);
+}
+
+/* The key, or that of each member. */
+static void write_keys(const weir_reply *reply, weir_bytes *out) {
+  const weir_reply_group *group = &reply->is.group;
+  bool is_group = reply->kind == WEIR_REPLY_GROUP;
+  weir_bytes_text(out, is_group ? ",\"keys\":[" : ",\"key\":");
+  if (!is_group) write_string(out, reply->of.key, reply->of.key_length);
+  for (size_t i = 0; is_group && i < group->member_count; i++) {
+    if (i > 0) weir_bytes_text(out, ",");
+    write_string(out, group->members[i].of.key, group->members[i].of.key_length);
+  }
+  if (is_group) weir_bytes_text(out, "]");
 }
 
 /* What weir take --json prints, with true or false for allowed. */
@@ -154,14 +167,8 @@ static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_by
   const weir_decision *decision = reply->decision;
   bool charges = !weir_ask_is(ask, WEIR_VERB_LOOKS) && decision != NULL && decision->allowed;
   weir_bytes_text(out, "{\"limiter\":");
-  write_string(out, reply->name, strlen(reply->name));
-  weir_bytes_text(out, reply->members != NULL ? ",\"keys\":[" : ",\"key\":");
-  if (reply->members == NULL) write_string(out, reply->key, reply->key_length);
-  for (size_t i = 0; i < reply->member_count; i++) {
-    if (i > 0) weir_bytes_text(out, ",");
-    write_string(out, reply->members[i].key, reply->members[i].key_length);
-  }
-  if (reply->members != NULL) weir_bytes_text(out, "]");
+  write_string(out, reply->of.name, strlen(reply->of.name));
+  write_keys(reply, out);
   if (decision == NULL) {
     weir_bytes_text(out, ",\"reset\":true}\n");
     return;
@@ -181,9 +188,9 @@ static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_by
   else
     weir_bytes_text(out, ",\"charged\":0");
   add_number(out, ",\"at_us\":", decision->at_us);
-  if (reply->denied_by != NULL) {
+  if (reply->kind == WEIR_REPLY_GROUP && reply->is.group.denied_by != NULL) {
     weir_bytes_text(out, ",\"denied_by\":");
-    write_string(out, reply->denied_by, strlen(reply->denied_by));
+    write_string(out, reply->is.group.denied_by, strlen(reply->is.group.denied_by));
   }
   char stamps[WEIR_REPLY_STAMPS_BYTES];
   size_t stamps_length = weir_reply_write_stamps(reply, stamps);
@@ -192,25 +199,25 @@ static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_by
     weir_bytes_add(out, stamps, stamps_length);
     weir_bytes_text(out, "\"");
   }
-  if (reply->has_place) {
+  if (reply->kind == WEIR_REPLY_HELD) {
     char name[WEIR_PLACE_NAME_BYTES];
     weir_bytes_text(out, ",\"place\":\"");
-    weir_bytes_add(out, name, weir_place_name_write(&reply->place, name));
+    weir_bytes_add(out, name, weir_place_name_write(&reply->is.held.place, name));
     weir_bytes_text(out, "\"");
-    write_held(reply, out);
+    write_held(&reply->is.held, out);
   }
   weir_bytes_text(out, "}\n");
 }
 
 /* Of what was released: whether it was held until then, and whether the store knows. */
 static void write_place(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {
-  weir_bytes_text(out, reply->is_held ? "{\"held\":true" : "{\"held\":false");
+  weir_bytes_text(out, reply->is.held.is_held ? "{\"held\":true" : "{\"held\":false");
   if (weir_ask_is(ask, WEIR_VERB_RELEASES)) {
     weir_bytes_text(out, ",\"store\":\"");
-    weir_bytes_text(out, weir_status_name(reply->store));
+    weir_bytes_text(out, weir_status_name(reply->is.held.store));
     weir_bytes_text(out, "\"");
   } else {
-    write_held(reply, out);
+    write_held(&reply->is.held, out);
   }
   weir_bytes_text(out, "}\n");
 }
@@ -237,14 +244,14 @@ void weir_http_refuse(const weir_http_refusal *refusal, unsigned format, weir_by
 static size_t make_fields(const weir_reply *reply, const weir_decision *decision,
                           weir_http_field fields[WEIR_HTTP_FIELDS_MOST]) {
   size_t count = 0;
-  unsigned style =
-      reply->headers == WEIR_CONFIG_HEADERS_DRAFT_03 ? WEIR_HTTP_X_RATELIMIT : WEIR_HTTP_DRAFT_10;
-  if (reply->headers == WEIR_CONFIG_HEADERS_OFF || reply->limiter == NULL || decision == NULL)
+  unsigned style = reply->of.headers == WEIR_CONFIG_HEADERS_DRAFT_03 ? WEIR_HTTP_X_RATELIMIT
+                                                                     : WEIR_HTTP_DRAFT_10;
+  if (reply->of.headers == WEIR_CONFIG_HEADERS_OFF || reply->of.limiter == NULL || decision == NULL)
     return 0;
   /* A name of the configuration is one that fields accept. */
-  bool is_good =
-      weir_http_write_fields(reply->limiter, reply->name != NULL ? reply->name : "throttle",
-                             decision, style, fields, &count, NULL) == WEIR_OK;
+  bool is_good = weir_http_write_fields(reply->of.limiter,
+                                        reply->of.name != NULL ? reply->of.name : "throttle",
+                                        decision, style, fields, &count, NULL) == WEIR_OK;
   return is_good ? count : 0;
 }
 
@@ -263,9 +270,9 @@ static void write_group_fields(const weir_reply *reply, weir_bytes *out) {
       .allowed = true, .remaining = WEIR_NOT_KNOWN, .reset_after_us = WEIR_NOT_KNOWN};
   weir_http_field fields[WEIR_HTTP_FIELDS_MOST];
   const char *between = "RateLimit-Policy: ";
-  for (size_t i = 0; i < reply->member_count; i++) {
-    const weir_reply *member = &reply->members[i];
-    if (member->headers != WEIR_CONFIG_HEADERS_DRAFT_10 ||
+  for (size_t i = 0; i < reply->is.group.member_count; i++) {
+    const weir_reply *member = &reply->is.group.members[i];
+    if (member->of.headers != WEIR_CONFIG_HEADERS_DRAFT_10 ||
         make_fields(member, &no_figures, fields) == 0)
       continue;
     weir_bytes_text(out, between);
@@ -273,8 +280,8 @@ static void write_group_fields(const weir_reply *reply, weir_bytes *out) {
     between = ", ";
   }
   if (between[0] == ',') weir_bytes_text(out, "\r\n");
-  const weir_reply *speaker = &reply->members[reply->speaker];
-  size_t told = speaker->headers == WEIR_CONFIG_HEADERS_DRAFT_10; /* its policy */
+  const weir_reply *speaker = &reply->is.group.members[reply->is.group.speaker];
+  size_t told = speaker->of.headers == WEIR_CONFIG_HEADERS_DRAFT_10; /* its policy */
   size_t count = make_fields(speaker, reply->decision, fields);
   if (count > told) write_fields(fields + told, count - told, out);
 }
@@ -283,12 +290,13 @@ static void write_group_fields(const weir_reply *reply, weir_bytes *out) {
  * with it, in quotes. */
 static weir_http_text find_violated(const weir_reply *reply,
                                     weir_http_field fields[WEIR_HTTP_FIELDS_MOST]) {
-  const weir_reply *denies = reply->members != NULL ? &reply->members[reply->speaker] : reply;
+  const weir_reply *denies =
+      reply->kind == WEIR_REPLY_GROUP ? &reply->is.group.members[reply->is.group.speaker] : reply;
   weir_http_text violated = {"", 0};
   size_t count = 0;
-  if (denies->limiter == NULL || denies->name == NULL ||
-      weir_http_write_fields(denies->limiter, denies->name, reply->decision, WEIR_HTTP_DRAFT_10,
-                             fields, &count, NULL) != WEIR_OK)
+  if (denies->of.limiter == NULL || denies->of.name == NULL ||
+      weir_http_write_fields(denies->of.limiter, denies->of.name, reply->decision,
+                             WEIR_HTTP_DRAFT_10, fields, &count, NULL) != WEIR_OK)
     return violated;
   for (size_t i = 0; i < count; i++)
     if (strcmp(fields[i].name, "RateLimit") == 0)
@@ -313,7 +321,7 @@ void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_li
   int status = denies ? listener->denied_status : 200;
   begin(status, format, out);
   weir_http_field fields[WEIR_HTTP_FIELDS_MOST];
-  if (reply->members != NULL)
+  if (reply->kind == WEIR_REPLY_GROUP)
     write_group_fields(reply, out);
   else
     write_fields(fields, make_fields(reply, reply->decision, fields), out);
@@ -324,16 +332,18 @@ void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_li
     weir_bytes_add(out, stamps, stamps_length);
     weir_bytes_text(out, "\r\n");
   }
-  if (checks && decides && reply->has_place) {
+  if (checks && decides && reply->kind == WEIR_REPLY_HELD) {
     char name[WEIR_PLACE_NAME_BYTES];
     weir_bytes_text(out, "Weir-Place: ");
-    weir_bytes_add(out, name, weir_place_name_write(&reply->place, name));
+    weir_bytes_add(out, name, weir_place_name_write(&reply->is.held.place, name));
     weir_bytes_text(out, "\r\n");
   }
   if (denies)
     write_problem("https://iana.org/assignments/http-problem-types#quota-exceeded",
                   "Request cannot be satisfied as assigned quota has been exceeded", status,
-                  reply->denied_by != NULL ? reply->denied_by : reply->name,
+                  reply->kind == WEIR_REPLY_GROUP && reply->is.group.denied_by != NULL
+                      ? reply->is.group.denied_by
+                      : reply->of.name,
                   find_violated(reply, fields), &body);
   else if (ask->form == WEIR_HTTP_THROTTLE)
     write_throttle(ask, reply->decision, &body);

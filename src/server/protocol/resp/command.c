@@ -377,8 +377,11 @@ static const command *find_command(const weir_resp_argument *name) {
   return NULL;
 }
 
+/* NULL: it is none, as anything with no dot behind four letters. */
 static const weir_verb_row *find_verb(const weir_resp_argument *name) {
-  for (size_t i = 0; i < WEIR_VERBS; i++)
+  enum { DOT = 4 }; /* of "WEIR." */
+  bool may_be = name->length > DOT && name->bytes[DOT] == '.';
+  for (size_t i = 0; may_be && i < WEIR_VERBS; i++)
     if (is(name, weir_verbs[i].resp)) return &weir_verbs[i];
   return NULL;
 }
@@ -400,7 +403,6 @@ static command describe(const weir_verb_row *verb) {
 weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_server *server,
                                 const weir_resp_request *request, weir_bytes *out, weir_ask *ask,
                                 weir_ask_room *room) {
-  static const char prefix[] = "WEIR.";
   weir_resp_call asked = {.session = session,
                           .server = server,
                           .arguments = request->arguments,
@@ -408,12 +410,13 @@ weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_serv
                           .out = out,
                           .ask = ask,
                           .room = room};
-  const weir_resp_argument *name = &request->arguments[0];
-  bool is_verb =
-      name->length >= sizeof prefix && strncasecmp(name->bytes, prefix, sizeof prefix - 1) == 0;
-  if (is_verb) asked.row = find_verb(name);
-  const command verb = asked.row != NULL ? describe(asked.row) : (command){.name = ""};
-  const command *found = is_verb ? asked.row != NULL ? &verb : NULL : find_command(name);
+  command verb;
+  const command *found = &verb;
+  asked.row = find_verb(&request->arguments[0]);
+  if (asked.row != NULL)
+    verb = describe(asked.row);
+  else
+    found = find_command(&request->arguments[0]);
   if (!session->known && server->credential_count == 0) session->known = true;
   if (!session->known && (found == NULL || !found->anybody))
     return say(&asked, "-NOAUTH Authentication required.\r\n");
@@ -479,19 +482,21 @@ static void write_large(weir_bytes *out, uint64_t number) {
 
 /* What is held: its place, which only an answer that gives one has, and until when. */
 static void write_held(weir_bytes *out, const weir_reply *reply, bool names_it) {
+  static const weir_reply_held nothing = {.is_held = false};
   char name[WEIR_PLACE_NAME_BYTES];
-  const int64_t until_us = reply->has_place ? reply->held_until_us : 0;
+  bool has_place = reply->kind == WEIR_REPLY_HELD;
+  const weir_reply_held *held = has_place ? &reply->is.held : &nothing;
   if (names_it) {
     weir_bytes_text(out, "$5\r\nplace\r\n");
-    weir_resp_bulk(out, name, reply->has_place ? weir_place_name_write(&reply->place, name) : 0);
+    weir_resp_bulk(out, name, has_place ? weir_place_name_write(&held->place, name) : 0);
   }
   weir_bytes_text(out, "$5\r\ntoken\r\n");
-  write_large(out, reply->has_place ? reply->token : 0);
-  write_integers(out, "$13\r\nheld_until_us\r\n", &until_us, 1);
+  write_large(out, held->token);
+  write_integers(out, "$13\r\nheld_until_us\r\n", &held->held_until_us, 1);
 }
 
 static void write_place(weir_bytes *out, const weir_ask *ask, const weir_reply *reply) {
-  const int64_t held = reply->is_held;
+  const int64_t held = reply->is.held.is_held;
   bool releases = weir_ask_is(ask, WEIR_VERB_RELEASES);
   begin_pairs(out, (enum form)ask->form, releases ? 2 : 3);
   write_integers(out, "$4\r\nheld\r\n", &held, 1);
@@ -499,7 +504,7 @@ static void write_place(weir_bytes *out, const weir_ask *ask, const weir_reply *
     write_held(out, reply, false);
     return;
   }
-  const char *store = weir_status_name(reply->store);
+  const char *store = weir_status_name(reply->is.held.store);
   weir_bytes_text(out, "$5\r\nstore\r\n");
   weir_resp_bulk(out, store, strlen(store));
 }
@@ -519,7 +524,7 @@ static void write_fields(weir_bytes *out, const weir_ask *ask, const weir_reply 
                 {"$14\r\nretry_after_us\r\n", decision->retry_after_us},
                 {"$14\r\nreset_after_us\r\n", decision->reset_after_us},
                 {"$8\r\ndelay_us\r\n", decision->delay_us}};
-  bool is_group = reply->members != NULL;
+  bool is_group = reply->kind == WEIR_REPLY_GROUP;
   size_t pairs = 9 + (size_t)may_charge + (holds ? 3 : 0) + (size_t)is_group;
   begin_pairs(out, (enum form)ask->form, pairs);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
@@ -539,7 +544,7 @@ static void write_fields(weir_bytes *out, const weir_ask *ask, const weir_reply 
   }
   if (holds) write_held(out, reply, true);
   if (!is_group) return;
-  const char *denied_by = reply->denied_by != NULL ? reply->denied_by : "";
+  const char *denied_by = reply->is.group.denied_by != NULL ? reply->is.group.denied_by : "";
   weir_bytes_text(out, "$9\r\ndenied_by\r\n");
   weir_resp_bulk(out, denied_by, strlen(denied_by));
 }
