@@ -14,7 +14,7 @@ tests_of() {
   case $1 in
   policy) echo limiter ;;
   metrics) printf 'limiter\nmonitor\n' ;;
-  protocol) echo serve ;;
+  protocol | turn | keep | tell) echo serve ;;
   logs) printf 'cli\nsimulate\n' ;;
   ?*) [ ! -e "tests/$1/CMakeLists.txt" ] || echo "$1" ;;
   esac

@@ -20,7 +20,7 @@ static void check_request(const weir_envoy_request *request) {
   check_text(request->domain, request->domain_length);
   for (size_t i = 0; i < request->count; i++) {
     const weir_envoy_descriptor *descriptor = &request->descriptors[i];
-    require(descriptor->hits >= 0 && descriptor->hits <= WEIR_ASK_COST_MOST);
+    require(descriptor->hits >= 0 && descriptor->hits <= WEIR_ORDER_COST_MOST);
     require(descriptor->entries == &request->entries[entries]);
     entries += descriptor->count;
     if (descriptor->has_limit)

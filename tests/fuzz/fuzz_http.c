@@ -34,21 +34,21 @@ static void check_request(const weir_http_request *request) {
     weir_http_is_token(shown, &token, 1);
   bool good = weir_http_read_call(request, &call, &refusal);
   if (!good) check_answer(&refusal);
-  if (good) require(call.ask.cost >= 0 && call.ask.cost <= WEIR_ASK_COST_MOST);
-  if (good && call.ask.costs != NULL)
-    require(call.ask.costs->count > 1 && call.ask.costs->count <= WEIR_ASK_COSTS_MOST);
+  if (good) require(call.order.cost >= 0 && call.order.cost <= WEIR_ORDER_COST_MOST);
+  if (good && call.order.costs != NULL)
+    require(call.order.costs->count > 1 && call.order.costs->count <= WEIR_ORDER_COSTS_MOST);
   if (good && call.envoy != NULL) require(call.envoy->count > 0);
   good &= call.envoy == NULL;
-  if (good && call.ask.form != WEIR_HTTP_CHECK)
-    require((call.ask.keys != NULL) != (call.ask.key_length > 0));
-  require(call.ask.key_count <= WEIR_CONFIG_MEMBERS_MOST);
-  for (size_t i = 0; good && i < call.ask.key_count; i++)
-    require(call.ask.keys[i].length > 0 && call.ask.keys[i].bytes != NULL);
-  for (size_t i = 0; good && call.ask.form == WEIR_HTTP_CHECK && i < 3; i++) {
+  if (good && call.order.form != WEIR_HTTP_CHECK)
+    require((call.order.keys != NULL) != (call.order.key_length > 0));
+  require(call.order.key_count <= WEIR_CONFIG_MEMBERS_MOST);
+  for (size_t i = 0; good && i < call.order.key_count; i++)
+    require(call.order.keys[i].length > 0 && call.order.keys[i].bytes != NULL);
+  for (size_t i = 0; good && call.order.form == WEIR_HTTP_CHECK && i < 3; i++) {
     weir_bytes_free(&call.text);
     refusal = (weir_http_refusal){0};
     if (weir_http_read_key(request, &listener, &keys[i], "192.0.2.7", &call, &refusal))
-      require(call.ask.key_length > 0);
+      require(call.order.key_length > 0);
     else
       check_answer(&refusal);
   }

@@ -12,45 +12,45 @@ enum { REQUESTS_MOST = 64 };
 
 static const weir_resp_limits limits = {.arguments = 16, .request_bytes = 4096};
 
-static void check_costs(const weir_ask_amount *amount, int64_t least) {
+static void check_costs(const weir_order_amount *amount, int64_t least) {
   int64_t most = 0;
-  require(amount->count > 1 && amount->count <= WEIR_ASK_COSTS_MOST);
+  require(amount->count > 1 && amount->count <= WEIR_ORDER_COSTS_MOST);
   for (size_t i = 0; i < amount->count; i++) {
-    require(amount->each[i] >= 0 && amount->each[i] <= WEIR_ASK_COST_MOST);
+    require(amount->each[i] >= 0 && amount->each[i] <= WEIR_ORDER_COST_MOST);
     if (amount->each[i] > most) most = amount->each[i];
   }
   require(most >= least);
 }
 
 /* What was taken is a cost, and a stamp is one that is written alike. */
-static void check_settlement(const weir_ask *ask) {
-  require((ask->costs == NULL) == (ask->takens == NULL));
-  if (ask->costs != NULL) {
-    require(ask->costs->count == ask->takens->count);
-    check_costs(ask->costs, 0);
-    check_costs(ask->takens, 1);
+static void check_settlement(const weir_order *order) {
+  require((order->costs == NULL) == (order->takens == NULL));
+  if (order->costs != NULL) {
+    require(order->costs->count == order->takens->count);
+    check_costs(order->costs, 0);
+    check_costs(order->takens, 1);
   } else {
-    require(ask->taken >= 1 && ask->taken <= WEIR_ASK_COST_MOST);
+    require(order->taken >= 1 && order->taken <= WEIR_ORDER_COST_MOST);
   }
-  if (!ask->has_stamp) return;
+  if (!order->has_stamp) return;
   char text[WEIR_STAMP_BYTES];
   weir_take_stamp again;
-  size_t length = weir_stamp_write(&ask->stamp, text);
+  size_t length = weir_stamp_write(&order->stamp, text);
   require(length < sizeof text && weir_stamp_read(text, length, &again));
-  require(again.at_us == ask->stamp.at_us && again.mark == ask->stamp.mark &&
-          again.source == ask->stamp.source && again.is_idle == ask->stamp.is_idle);
+  require(again.at_us == order->stamp.at_us && again.mark == order->stamp.mark &&
+          again.source == order->stamp.source && again.is_idle == order->stamp.is_idle);
 }
 
 /* A place is one that is written alike, and a time is one. */
-static void check_place(const weir_ask *ask) {
+static void check_place(const weir_order *order) {
   char text[WEIR_PLACE_NAME_BYTES];
   weir_place_name again;
-  require(!weir_ask_is(ask, WEIR_VERB_HOLDS) || ask->for_us >= 0);
-  if (!weir_ask_is(ask, WEIR_VERB_OF_PLACE)) return;
-  size_t length = weir_place_name_write(&ask->place, text);
+  require(!weir_order_is(order, WEIR_VERB_HOLDS) || order->for_us >= 0);
+  if (!weir_order_is(order, WEIR_VERB_OF_PLACE)) return;
+  size_t length = weir_place_name_write(&order->place, text);
   require(length < sizeof text && weir_place_name_read(text, length, &again));
-  require(again.is_none == ask->place.is_none && again.server == ask->place.server &&
-          again.number == ask->place.number && again.secret == ask->place.secret);
+  require(again.is_none == order->place.is_none && again.server == order->place.server &&
+          again.number == order->place.number && again.secret == order->place.secret);
 }
 
 /* A name with a digit in front is a group of so many. */
@@ -59,12 +59,13 @@ static size_t count_keys(const void *context, const char *name, size_t length) {
   return length > 0 && name[0] > '1' && name[0] <= '8' ? (size_t)(name[0] - '0') : 1;
 }
 
-static void check_keys(const weir_ask *ask) {
-  size_t wanted = count_keys(NULL, ask->limiter, ask->limiter_length);
-  require(weir_ask_is(ask, WEIR_VERB_GROUPS));
-  require(ask->key_count == wanted && wanted <= WEIR_CONFIG_MEMBERS_MOST);
-  for (size_t i = 0; i < ask->key_count; i++)
-    require(ask->keys[i].length >= 1 && ask->keys[i].length <= 64 && ask->keys[i].bytes != NULL);
+static void check_keys(const weir_order *order) {
+  size_t wanted = count_keys(NULL, order->limiter, order->limiter_length);
+  require(weir_order_is(order, WEIR_VERB_GROUPS));
+  require(order->key_count == wanted && wanted <= WEIR_CONFIG_MEMBERS_MOST);
+  for (size_t i = 0; i < order->key_count; i++)
+    require(order->keys[i].length >= 1 && order->keys[i].length <= 64 &&
+            order->keys[i].bytes != NULL);
 }
 
 /* What a client has brought before changes nothing. */
@@ -72,15 +73,16 @@ static void check_figures(const weir_resp_server *server, const weir_resp_reques
                           weir_resp_figures *before) {
   weir_resp_session fresh = {.id = 7}, lasting = {.id = 7, .figures = *before};
   weir_bytes out = {0}, same = {0};
-  weir_ask ask, again;
-  weir_ask_room room;
-  weir_resp_outcome outcome = weir_resp_run(&fresh, server, request, &out, &ask, &room);
+  weir_order order, again;
+  weir_order_room room;
+  weir_resp_outcome outcome = weir_resp_run(&fresh, server, request, &out, &order, &room);
   require(weir_resp_run(&lasting, server, request, &same, &again, &room) == outcome);
   require(out.length == same.length &&
           (out.length == 0 || memcmp(out.data, same.data, out.length) == 0));
-  if (outcome == WEIR_RESP_ASKS && ask.brings_rule)
-    require(again.brings_rule && again.verb == ask.verb && again.cost == ask.cost &&
-            again.burst == ask.burst && again.count == ask.count && again.period_s == ask.period_s);
+  if (outcome == WEIR_RESP_ASKS && order.brings_rule)
+    require(again.brings_rule && again.verb == order.verb && again.cost == order.cost &&
+            again.burst == order.burst && again.count == order.count &&
+            again.period_s == order.period_s);
   *before = lasting.figures;
   weir_bytes_free(&out);
   weir_bytes_free(&same);
@@ -93,8 +95,8 @@ static void check_request(const weir_resp_request *request, const char *bytes, s
       .throttle = true, .throttlecrab = true, .key_most = 64, .count_keys = count_keys};
   const weir_resp_server guarded = {.credentials = &one, .credential_count = 1, .key_most = 64};
   weir_bytes out = {0};
-  weir_ask ask = {.key_length = 1};
-  weir_ask_room room;
+  weir_order order = {.key_length = 1};
+  weir_order_room room;
   for (size_t i = 0; i < request->count; i++)
     require(request->arguments[i].bytes >= bytes &&
             request->arguments[i].bytes + request->arguments[i].length <= bytes + used);
@@ -102,19 +104,19 @@ static void check_request(const weir_resp_request *request, const char *bytes, s
     weir_resp_session session = {.id = 7};
     out.length = 0;
     weir_resp_outcome outcome =
-        weir_resp_run(&session, i == 0 ? &open : &guarded, request, &out, &ask, &room);
+        weir_resp_run(&session, i == 0 ? &open : &guarded, request, &out, &order, &room);
     bool says = outcome == WEIR_RESP_ANSWERED || outcome == WEIR_RESP_STRANGER ||
                 outcome == WEIR_RESP_LEAVES;
     require(says == (out.length > 0));
     require(!says || memcmp(out.data + out.length - 2, "\r\n", 2) == 0);
-    if (outcome == WEIR_RESP_ASKS) require(ask.key_length >= 1 && ask.key_length <= 64);
-    if (outcome == WEIR_RESP_ASKS) require(ask.cost >= 0 && ask.cost <= WEIR_ASK_COST_MOST);
-    if (outcome == WEIR_RESP_ASKS) check_place(&ask);
-    if (outcome == WEIR_RESP_ASKS && ask.keys != NULL) check_keys(&ask);
-    if (outcome == WEIR_RESP_ASKS && weir_ask_is(&ask, WEIR_VERB_SETTLES))
-      check_settlement(&ask);
-    else if (outcome == WEIR_RESP_ASKS && ask.costs != NULL)
-      check_costs(ask.costs, 1);
+    if (outcome == WEIR_RESP_ASKS) require(order.key_length >= 1 && order.key_length <= 64);
+    if (outcome == WEIR_RESP_ASKS) require(order.cost >= 0 && order.cost <= WEIR_ORDER_COST_MOST);
+    if (outcome == WEIR_RESP_ASKS) check_place(&order);
+    if (outcome == WEIR_RESP_ASKS && order.keys != NULL) check_keys(&order);
+    if (outcome == WEIR_RESP_ASKS && weir_order_is(&order, WEIR_VERB_SETTLES))
+      check_settlement(&order);
+    else if (outcome == WEIR_RESP_ASKS && order.costs != NULL)
+      check_costs(order.costs, 1);
   }
   check_figures(&open, request, figures);
   weir_bytes_free(&out);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "fuzz/require.h"
-#include "protocol/ask.h"
 #include "protocol/grpc/session.h"
+#include "protocol/order.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
@@ -21,7 +21,7 @@ static void check_request(const weir_envoy_request *request, const char *bytes, 
   check_text(request->domain, request->domain_length, bytes, size);
   for (size_t i = 0; i < request->count; i++) {
     const weir_envoy_descriptor *descriptor = &request->descriptors[i];
-    require(descriptor->hits >= 0 && descriptor->hits <= WEIR_ASK_COST_MOST);
+    require(descriptor->hits >= 0 && descriptor->hits <= WEIR_ORDER_COST_MOST);
     require(descriptor->entries == &request->entries[entries]);
     entries += descriptor->count;
     if (descriptor->has_limit)

@@ -52,7 +52,7 @@ static void test_the_least_used_go_at_the_end_of_a_tick(void **state) {
     get(0, i, 1, 1, i);
   assert_int_equal(weir_throttle_count(throttle), 10);
   weir_limiter *kept = get(0, 1, 1, 1, 11);
-  weir_throttle_end_tick(throttle, 0);
+  weir_throttle_end_turn(throttle, 0);
   assert_int_equal(weir_throttle_count(throttle), MOST);
   assert_ptr_equal(get(0, 1, 1, 1, 12), kept);
 }
@@ -63,22 +63,22 @@ static void test_what_a_loop_uses_stays(void **state) {
   weir_limiter *used = get(1, 100, 1, 1, 0);
   for (int i = 1; i <= 10; i++)
     get(0, i, 1, 1, i);
-  weir_throttle_end_tick(throttle, 0);
+  weir_throttle_end_turn(throttle, 0);
   assert_int_equal(weir_throttle_count(throttle), MOST);
   assert_ptr_equal(get(1, 100, 1, 1, 20), used);
   weir_decision decision;
   assert_int_equal(weir_limiter_take(used, ":k", 2, 1, &decision, NULL), WEIR_OK);
   for (int i = 1; i <= 10; i++)
     get(0, i, 1, 1, 30 + i);
-  weir_throttle_end_tick(throttle, 1);
-  weir_throttle_end_tick(throttle, 0);
+  weir_throttle_end_turn(throttle, 1);
+  weir_throttle_end_turn(throttle, 0);
   assert_int_equal(weir_throttle_count(throttle), MOST);
   assert_int_equal(weir_limiter_take(used, ":k", 2, 0, &decision, NULL), WEIR_BAD_COST);
   get(1, 9, 1, 1, 41);
-  weir_throttle_end_tick(throttle, 1);
+  weir_throttle_end_turn(throttle, 1);
   for (int i = 1; i <= 10; i++)
     get(0, i, 1, 1, 50 + i);
-  weir_throttle_end_tick(throttle, 0);
+  weir_throttle_end_turn(throttle, 0);
   assert_int_equal(weir_throttle_count(throttle), MOST);
   weir_limiter_counts counts = {.size = sizeof counts};
   weir_throttle_read_counts(throttle, &counts);
@@ -90,7 +90,7 @@ static void test_too_many_new_ones_are_refused_for_a_second(void **state) {
   (void)state;
   for (int i = 0; i < WEIR_THROTTLE_NEW_MOST; i++) {
     get(0, 1 + i, 1, 1, 1000000 + i);
-    weir_throttle_end_tick(throttle, 0);
+    weir_throttle_end_turn(throttle, 0);
   }
   assert_int_equal(weir_throttle_find(throttle, 0, 5000, 1, 1, 1999999, &limiter, &message),
                    WEIR_CONTENDED);

@@ -43,7 +43,7 @@ static void write_line(FILE *to, const char *name, const char *bytes, size_t len
   fputc('\n', to);
 }
 
-static void write_amount(FILE *to, const char *name, const weir_ask_amount *amount, int64_t one) {
+static void write_amount(FILE *to, const char *name, const weir_order_amount *amount, int64_t one) {
   fprintf(to, " %s=", name);
   for (size_t i = 0; amount != NULL && i < amount->count; i++)
     fprintf(to, "%s%" PRId64, i > 0 ? "," : "", amount->each[i]);
@@ -52,13 +52,13 @@ static void write_amount(FILE *to, const char *name, const weir_ask_amount *amou
 
 /* --- what is asked ------------------------------------------------------------------------------ */
 
-static const char *name_verb(const weir_ask *ask) {
+static const char *name_verb(const weir_order *order) {
   static const char *const names[] = {
       [WEIR_VERB_TAKE] = "take",       [WEIR_VERB_PEEK] = "peek",
       [WEIR_VERB_RESET] = "reset",     [WEIR_VERB_SETTLE] = "settle",
       [WEIR_VERB_REFUND] = "settle",   [WEIR_VERB_ACQUIRE] = "acquire",
       [WEIR_VERB_RELEASE] = "release", [WEIR_VERB_HELD] = "held"};
-  return names[ask->verb - weir_verbs];
+  return names[order->verb - weir_verbs];
 }
 
 static void write_key(FILE *to, const char *name, const char *bytes, size_t length) {
@@ -66,24 +66,26 @@ static void write_key(FILE *to, const char *name, const char *bytes, size_t leng
   write_escaped(to, bytes, length);
 }
 
-static void write_asked(FILE *to, const weir_ask *ask) {
+static void write_asked(FILE *to, const weir_order *order) {
   char place[WEIR_PLACE_NAME_BYTES], stamp[WEIR_STAMP_BYTES];
-  fprintf(to, "    asks %s", name_verb(ask));
-  if (ask->brings_rule)
-    fprintf(to, " burst=%" PRId64 " count=%" PRId64 " period=%" PRId64, ask->burst, ask->count,
-            ask->period_s);
+  fprintf(to, "    asks %s", name_verb(order));
+  if (order->brings_rule)
+    fprintf(to, " burst=%" PRId64 " count=%" PRId64 " period=%" PRId64, order->burst, order->count,
+            order->period_s);
   else
-    write_key(to, "limiter", ask->limiter, ask->limiter_length);
-  if (ask->keys == NULL && ask->key != NULL) write_key(to, "key", ask->key, ask->key_length);
-  for (size_t i = 0; i < ask->key_count; i++)
-    write_key(to, "keys", ask->keys[i].bytes, ask->keys[i].length);
-  write_amount(to, "cost", ask->costs, ask->cost);
-  if (ask->takens != NULL || ask->taken != 0) write_amount(to, "taken", ask->takens, ask->taken);
-  if (ask->up_to) fputs(" up_to", to);
-  if (ask->for_us != 0) fprintf(to, " for_us=%" PRId64, ask->for_us);
-  if (ask->verb == &weir_verbs[WEIR_VERB_RELEASE] || ask->verb == &weir_verbs[WEIR_VERB_HELD])
-    write_key(to, "place", place, weir_place_name_write(&ask->place, place));
-  if (ask->has_stamp) write_key(to, "stamp", stamp, weir_stamp_write(&ask->stamp, stamp));
+    write_key(to, "limiter", order->limiter, order->limiter_length);
+  if (order->keys == NULL && order->key != NULL)
+    write_key(to, "key", order->key, order->key_length);
+  for (size_t i = 0; i < order->key_count; i++)
+    write_key(to, "keys", order->keys[i].bytes, order->keys[i].length);
+  write_amount(to, "cost", order->costs, order->cost);
+  if (order->takens != NULL || order->taken != 0)
+    write_amount(to, "taken", order->takens, order->taken);
+  if (order->up_to) fputs(" up_to", to);
+  if (order->for_us != 0) fprintf(to, " for_us=%" PRId64, order->for_us);
+  if (order->verb == &weir_verbs[WEIR_VERB_RELEASE] || order->verb == &weir_verbs[WEIR_VERB_HELD])
+    write_key(to, "place", place, weir_place_name_write(&order->place, place));
+  if (order->has_stamp) write_key(to, "stamp", stamp, weir_stamp_write(&order->stamp, stamp));
   fputc('\n', to);
 }
 
@@ -97,11 +99,11 @@ static const weir_take_stamp stamp = {
     .at_us = 1764028800123456, .source = WEIR_SOURCE_STORE, .mark = 0x1f3a9c20};
 static const int64_t costs[] = {1, 480};
 
-static weir_reply make_reply(const weir_ask *ask, outcome how, weir_decision *decision,
+static weir_reply make_reply(const weir_order *order, outcome how, weir_decision *decision,
                              weir_reply members[2]) {
   bool is_of_place =
-      ask->verb == &weir_verbs[WEIR_VERB_RELEASE] || ask->verb == &weir_verbs[WEIR_VERB_HELD];
-  bool acquires = ask->verb == &weir_verbs[WEIR_VERB_ACQUIRE];
+      order->verb == &weir_verbs[WEIR_VERB_RELEASE] || order->verb == &weir_verbs[WEIR_VERB_HELD];
+  bool acquires = order->verb == &weir_verbs[WEIR_VERB_ACQUIRE];
   bool allowed = how != DENIED;
   *decision = (weir_decision){.allowed = allowed,
                               .source = how == COSTS ? WEIR_SOURCE_LOCAL : WEIR_SOURCE_STORE,
@@ -109,16 +111,16 @@ static weir_reply make_reply(const weir_ask *ask, outcome how, weir_decision *de
                               .remaining = allowed ? 41 : 0,
                               .retry_after_us = allowed ? 0 : 2500001,
                               .reset_after_us = 12000000,
-                              .cost = ask->cost > 0 ? ask->cost : 1,
+                              .cost = order->cost > 0 ? order->cost : 1,
                               .at_us = 1764028800123456};
   weir_reply reply = {.status = how == FAILED ? WEIR_UNAVAILABLE : WEIR_OK,
                       .why = how == FAILED ? "the store is away" : "",
-                      .of.name = ask->brings_rule ? NULL : "api",
+                      .of.name = order->brings_rule ? NULL : "api",
                       .of.limiter = decider,
                       .of.key = "al\"ice",
                       .of.key_length = 6,
                       .retry_after_us = decision->retry_after_us};
-  if (ask->verb == &weir_verbs[WEIR_VERB_RESET] || is_of_place) reply.of.limiter = NULL;
+  if (order->verb == &weir_verbs[WEIR_VERB_RESET] || is_of_place) reply.of.limiter = NULL;
   if (is_of_place || (acquires && how != FAILED)) {
     reply.kind = is_of_place || allowed ? WEIR_REPLY_HELD : WEIR_REPLY_PLAIN;
     reply.is.held.is_held = allowed && how != NOTHING;
@@ -128,10 +130,10 @@ static weir_reply make_reply(const weir_ask *ask, outcome how, weir_decision *de
     reply.is.held.held_until_us = reply.is.held.is_held ? 1764028830123456 : 0;
     reply.is.held.store = how == DENIED ? WEIR_UNAVAILABLE : WEIR_OK;
   }
-  if (is_of_place || ask->verb == &weir_verbs[WEIR_VERB_RESET] || how == FAILED) return reply;
+  if (is_of_place || order->verb == &weir_verbs[WEIR_VERB_RESET] || how == FAILED) return reply;
   reply.decision = decision;
   if (how == COSTS) reply.costs = costs, reply.cost_count = 2;
-  if (ask->verb == &weir_verbs[WEIR_VERB_TAKE] && allowed && !ask->brings_rule) {
+  if (order->verb == &weir_verbs[WEIR_VERB_TAKE] && allowed && !order->brings_rule) {
     reply.kind = WEIR_REPLY_TAKEN;
     reply.is.stamp = stamp;
   }
@@ -145,39 +147,40 @@ static weir_reply make_reply(const weir_ask *ask, outcome how, weir_decision *de
   reply.is.group.members = members;
   reply.is.group.member_count = 2;
   reply.is.group.speaker = 1;
-  reply.is.group.denied_by = ask->verb == &weir_verbs[WEIR_VERB_PEEK] ? "all" : NULL;
+  reply.is.group.denied_by = order->verb == &weir_verbs[WEIR_VERB_PEEK] ? "all" : NULL;
   decision->allowed = reply.is.group.denied_by == NULL;
   return reply;
 }
 
-static bool may_be(const weir_ask *ask, outcome how) {
+static bool may_be(const weir_order *order, outcome how) {
   bool decides =
-      ask->verb == &weir_verbs[WEIR_VERB_TAKE] || ask->verb == &weir_verbs[WEIR_VERB_PEEK];
-  bool acquires = ask->verb == &weir_verbs[WEIR_VERB_ACQUIRE];
+      order->verb == &weir_verbs[WEIR_VERB_TAKE] || order->verb == &weir_verbs[WEIR_VERB_PEEK];
+  bool acquires = order->verb == &weir_verbs[WEIR_VERB_ACQUIRE];
   switch (how) {
     case DENIED:
-      return ask->verb != &weir_verbs[WEIR_VERB_RESET];
+      return order->verb != &weir_verbs[WEIR_VERB_RESET];
     case COSTS:
-      return !ask->brings_rule && (decides || acquires || weir_ask_is(ask, WEIR_VERB_SETTLES));
+      return !order->brings_rule &&
+             (decides || acquires || weir_order_is(order, WEIR_VERB_SETTLES));
     case NOTHING:
       return acquires;
     case GROUP:
-      return !ask->brings_rule && decides;
+      return !order->brings_rule && decides;
     default:
       return true;
   }
 }
 
-typedef void word_reply(const weir_ask *ask, const weir_reply *reply, weir_bytes *out);
+typedef void word_reply(const weir_order *order, const weir_reply *reply, weir_bytes *out);
 
-static void write_answers(FILE *to, const weir_ask *ask, word_reply *word) {
+static void write_answers(FILE *to, const weir_order *order, word_reply *word) {
   for (int how = 0; how < OUTCOMES; how++) {
     weir_bytes out = {0};
     weir_decision decision;
     weir_reply members[2];
-    if (!may_be(ask, (outcome)how)) continue;
-    const weir_reply reply = make_reply(ask, (outcome)how, &decision, members);
-    word(ask, &reply, &out);
+    if (!may_be(order, (outcome)how)) continue;
+    const weir_reply reply = make_reply(order, (outcome)how, &decision, members);
+    word(order, &reply, &out);
     write_line(to, outcomes[how], out.data, out.length);
     weir_bytes_free(&out);
   }
@@ -219,17 +222,17 @@ static void run_resp(FILE *to, char *line, bool speaks_3, bool tells) {
   const weir_resp_server server = {
       .throttle = true, .throttlecrab = true, .key_most = 16, .count_keys = count_keys};
   weir_bytes out = {0};
-  weir_ask ask;
-  weir_ask_room room;
+  weir_order order;
+  weir_order_room room;
   request.count = 0;
   for (char *word = strtok(line, " "); word != NULL; word = strtok(NULL, " ")) {
     weir_resp_argument *argument = &request.arguments[request.count++];
     *argument = (weir_resp_argument){word, unescape(word)};
   }
-  weir_resp_outcome came = weir_resp_run(&session, &server, &request, &out, &ask, &room);
+  weir_resp_outcome came = weir_resp_run(&session, &server, &request, &out, &order, &room);
   if (came == WEIR_RESP_ASKS) {
-    write_asked(to, &ask);
-    if (tells) write_answers(to, &ask, weir_resp_answer);
+    write_asked(to, &order);
+    if (tells) write_answers(to, &order, weir_resp_answer);
   } else {
     write_line(to, came == WEIR_RESP_LEAVES ? "leaves" : "says", out.data, out.length);
   }
@@ -259,8 +262,8 @@ static void write_refusal(FILE *to, int status, weir_bytes *out) {
 
 static const weir_config_listener listener = {.denied_status = 429};
 
-static void word_http(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {
-  weir_http_answer(ask, 0, &listener, reply, out);
+static void word_http(const weir_order *order, const weir_reply *reply, weir_bytes *out) {
+  weir_http_answer(order, 0, &listener, reply, out);
   weir_bytes_add(out, "", 1);
   char *date = strstr(out->data, "Date: ");
   const char *behind = strchr(date, '\n') + 1;
@@ -325,8 +328,8 @@ static void run_http(FILE *to, char *line, bool tells) {
     weir_http_answer_envoy(&told, 0, &out);
     if (tells) write_http(to, "answer", &out);
   } else {
-    write_asked(to, &call.ask);
-    if (tells) write_answers(to, &call.ask, word_http);
+    write_asked(to, &call.order);
+    if (tells) write_answers(to, &call.order, word_http);
   }
   weir_bytes_free(&out);
   weir_http_call_free(&call);

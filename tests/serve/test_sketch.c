@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "serve/served.h"
+#include "tell/top.h"
 
 enum { KEYS = 1000 };
 

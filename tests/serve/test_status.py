@@ -161,7 +161,7 @@ class Figures(unittest.TestCase):
     def test_the_page_of_monitoring_has_every_metric(self):
         """Those of this server, and those that the sources name for others."""
         names = set(re.findall(r"^# TYPE (\S+)", page(self.server, "/metrics")[1], re.MULTILINE))
-        for file in ("server/serve/metrics.c", "server/serve/served.h", "limits/monitor/monitor.c"):
+        for file in ("server/serve/metrics.c", "server/tell/counts.h", "limits/monitor/monitor.c"):
             found = re.findall(r'"(weir_[a-z_]+)', (ROOT / "src" / file).read_text("utf-8"))
             names |= {re.sub("_(bucket|sum|count)$", "", name) for name in found}
         told = (ROOT / "docs/monitoring.md").read_text("utf-8")

@@ -3,61 +3,61 @@
 
 /* --- arguments ------------------------------------------------------------------------------------ */
 
-static bool read_estimate(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+static bool read_estimate(weir_order *order, weir_order_room *room, const weir_said *said,
                           weir_message *why) {
-  (void)ask;
-  return weir_ask_check_amount(&room->taken, said->name, 1, why);
+  (void)order;
+  return weir_order_check_amount(&room->taken, said->name, 1, why);
 }
 
 /* The estimate has been read. */
-static bool read_real(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+static bool read_real(weir_order *order, weir_order_room *room, const weir_said *said,
                       weir_message *why) {
-  return weir_ask_check_amount(&room->cost, said->name, 0, why) &&
-         weir_ask_set_settlement(ask, &room->taken, &room->cost, why);
+  return weir_order_check_amount(&room->cost, said->name, 0, why) &&
+         weir_order_set_settlement(order, &room->taken, &room->cost, why);
 }
 
 /* To give back is to settle nothing in place of what was taken. */
-static bool read_given(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+static bool read_given(weir_order *order, weir_order_room *room, const weir_said *said,
                        weir_message *why) {
-  room->cost = (weir_ask_amount){.count = room->taken.count};
-  return weir_ask_check_amount(&room->taken, said->name, 1, why) &&
-         weir_ask_set_settlement(ask, &room->taken, &room->cost, why);
+  room->cost = (weir_order_amount){.count = room->taken.count};
+  return weir_order_check_amount(&room->taken, said->name, 1, why) &&
+         weir_order_set_settlement(order, &room->taken, &room->cost, why);
 }
 
-static bool read_cost(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+static bool read_cost(weir_order *order, weir_order_room *room, const weir_said *said,
                       weir_message *why) {
-  weir_ask_set_cost(ask, &room->cost);
-  return weir_ask_check_amount(&room->cost, said->name, 1, why);
+  weir_order_set_cost(order, &room->cost);
+  return weir_order_check_amount(&room->cost, said->name, 1, why);
 }
 
-static bool read_stamp(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+static bool read_stamp(weir_order *order, weir_order_room *room, const weir_said *said,
                        weir_message *why) {
   (void)room;
-  return weir_ask_read_stamp(ask, said->text, said->length, why);
+  return weir_order_read_stamp(order, said->text, said->length, why);
 }
 
-static bool read_place(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+static bool read_place(weir_order *order, weir_order_room *room, const weir_said *said,
                        weir_message *why) {
   (void)room;
-  return weir_ask_read_place(ask, said->text, said->length, why);
+  return weir_order_read_place(order, said->text, said->length, why);
 }
 
-static bool read_time(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+static bool read_time(weir_order *order, weir_order_room *room, const weir_said *said,
                       weir_message *why) {
   (void)room;
-  return weir_ask_read_time(ask, said->text, said->length, why);
+  return weir_order_read_time(order, said->text, said->length, why);
 }
 
-static bool read_up_to(weir_ask *ask, weir_ask_room *room, const weir_said *said,
+static bool read_up_to(weir_order *order, weir_order_room *room, const weir_said *said,
                        weir_message *why) {
   (void)room;
   (void)said;
   (void)why;
-  ask->up_to = true;
+  order->up_to = true;
   return true;
 }
 
-enum { COST = offsetof(weir_ask_room, cost), TAKEN = offsetof(weir_ask_room, taken) };
+enum { COST = offsetof(weir_order_room, cost), TAKEN = offsetof(weir_order_room, taken) };
 
 const weir_arg_row weir_args[WEIR_ARGS] = {
     [WEIR_ARG_KEY] = {WEIR_ARG_IS_KEY, .json = "key"},
@@ -73,13 +73,13 @@ const weir_arg_row weir_args[WEIR_ARGS] = {
     [WEIR_ARG_UP_TO] = {WEIR_ARG_IS_FLAG, "up_to", NULL, "UPTO", NULL, 0, read_up_to},
 };
 
-weir_ask_amount *weir_arg_amount(weir_arg arg, weir_ask_room *room) {
+weir_order_amount *weir_arg_amount(weir_arg arg, weir_order_room *room) {
   return (void *)((char *)room + weir_args[arg].amount);
 }
 
-void weir_arg_read_amount(weir_arg arg, weir_ask_room *room, const char *text, size_t length) {
-  weir_ask_amount *amount = weir_arg_amount(arg, room);
-  if (!weir_ask_read_amount(text, length, amount)) *amount = (weir_ask_amount){1, {-1}};
+void weir_arg_read_amount(weir_arg arg, weir_order_room *room, const char *text, size_t length) {
+  weir_order_amount *amount = weir_arg_amount(arg, room);
+  if (!weir_order_read_amount(text, length, amount)) *amount = (weir_order_amount){1, {-1}};
 }
 
 /* --- verbs ---------------------------------------------------------------------------------------- */

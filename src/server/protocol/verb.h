@@ -1,13 +1,13 @@
 /* The verbs that clients have, and the arguments of each: the table that every protocol reads by.
  *
- *     words, a query, JSON ──> its row: which arguments ──> each argument's row: how it is read ──> weir_ask
+ *     words, a query, JSON ──> its row: which arguments ──> each argument's row: how it is read ──> weir_order
  *
  * CL.THROTTLE, THROTTLE and the descriptors of Envoy are none of them: they bring their rule, or name none,
  * and come to a take or a peek. */
 #ifndef WEIR_PROTOCOL_VERB_H
 #define WEIR_PROTOCOL_VERB_H
 
-#include "protocol/ask.h"
+#include "protocol/order.h"
 
 /* In the order in which messages name them. Those that a verb needs are read in this order as well. Of the others
  * HTTP reads the last first: so it has always told who sends two wrong ones. RESP reads them as they come. */
@@ -32,11 +32,11 @@ typedef enum weir_arg_kind {
   WEIR_ARG_IS_FLAG /* it is there, or true */
 } weir_arg_kind;
 
-/* Costs and keys that a request has besides, for weir_ask to point to. */
-typedef struct weir_ask_room {
-  weir_ask_amount cost, taken;
-  weir_ask_key keys[WEIR_CONFIG_MEMBERS_MOST];
-} weir_ask_room;
+/* Costs and keys that a request has besides, for weir_order to point to. */
+typedef struct weir_order_room {
+  weir_order_amount cost, taken;
+  weir_order_key keys[WEIR_CONFIG_MEMBERS_MOST];
+} weir_order_room;
 
 /* An argument as it came. An amount stands in the room. */
 typedef struct weir_said {
@@ -53,9 +53,9 @@ typedef struct weir_arg_row {
   const char
       *resp; /* the word in front of it; of one that its verb needs, which has none, its name */
   const char *sample; /* of its argument */
-  size_t amount;      /* where in weir_ask_room */
+  size_t amount;      /* where in weir_order_room */
   /* False: *why says what is accepted. */
-  bool (*read)(weir_ask *ask, weir_ask_room *room, const weir_said *said, weir_message *why);
+  bool (*read)(weir_order *order, weir_order_room *room, const weir_said *said, weir_message *why);
 } weir_arg_row;
 
 extern const weir_arg_row weir_args[WEIR_ARGS];
@@ -99,8 +99,8 @@ typedef struct weir_verb_row {
 
 extern const weir_verb_row weir_verbs[WEIR_VERBS];
 
-static inline bool weir_ask_is(const weir_ask *ask, unsigned flags) {
-  return ask->verb->flags & flags;
+static inline bool weir_order_is(const weir_order *order, unsigned flags) {
+  return order->verb->flags & flags;
 }
 
 static inline bool weir_verb_needs(const weir_verb_row *verb, size_t arg) {
@@ -112,9 +112,9 @@ static inline bool weir_verb_accepts(const weir_verb_row *verb, size_t arg) {
 }
 
 /* Numbers that are text. What are none are refused by the row's read(). */
-void weir_arg_read_amount(weir_arg arg, weir_ask_room *room, const char *text, size_t length);
+void weir_arg_read_amount(weir_arg arg, weir_order_room *room, const char *text, size_t length);
 
 /* Where it goes. */
-weir_ask_amount *weir_arg_amount(weir_arg arg, weir_ask_room *room);
+weir_order_amount *weir_arg_amount(weir_arg arg, weir_order_room *room);
 
 #endif

@@ -399,11 +399,11 @@ weir_throttle *weir_domain_throttle(const weir_domain *domain, weir_config_unit 
   return weir_config_is_dated(domain->config, unit) ? domain->dated : domain->throttle;
 }
 
-void weir_descriptors_end_tick(const weir_descriptors *descriptors, unsigned loop) {
+void weir_descriptors_end_turn(const weir_descriptors *descriptors, unsigned loop) {
   for (size_t i = 0; i < descriptors->count; i++) {
-    weir_throttle_end_tick(descriptors->domains[i].throttle, loop);
+    weir_throttle_end_turn(descriptors->domains[i].throttle, loop);
     if (descriptors->domains[i].dated != NULL)
-      weir_throttle_end_tick(descriptors->domains[i].dated, loop);
+      weir_throttle_end_turn(descriptors->domains[i].dated, loop);
   }
 }
 

@@ -80,7 +80,7 @@ weir_throttle *weir_throttle_create_for(weir_store *store, const weir_limiter_op
 void weir_throttle_destroy(weir_throttle *throttle);
 
 /* The limiter for token-bucket:count/{period_s}s,burst=burst. It is good until this loop (0 to
- * WEIR_THROTTLE_LOOPS_MOST - 1) ends its tick; the last that it found, until it finds another in one
+ * WEIR_THROTTLE_LOOPS_MOST - 1) ends its turn; the last that it found, until it finds another in one
  * that it ends. `now_us`: a clock that does not go back.
  *
  * WEIR_BAD_RULE: the figures are no rule, the message says what is accepted; WEIR_CONTENDED: more than
@@ -91,9 +91,9 @@ weir_status weir_throttle_find(weir_throttle *throttle, unsigned loop, int64_t b
 
 /* This loop uses none of those it found before, but for the last. What is above `most`, and used by no
  * loop nor held, goes, the least recently found first. */
-void weir_throttle_end_tick(weir_throttle *throttle, unsigned loop);
+void weir_throttle_end_turn(weir_throttle *throttle, unsigned loop);
 
-/* The limiter of these figures, which a loop has found in the tick that it is in, stays until it is let go
+/* The limiter of these figures, which a loop has found in the turn that it is in, stays until it is let go
  * as often as it was held. */
 void weir_throttle_hold(weir_throttle *throttle, int64_t burst, int64_t count, int64_t period_s);
 void weir_throttle_let_go(weir_throttle *throttle, int64_t burst, int64_t count, int64_t period_s);
@@ -213,10 +213,10 @@ const weir_detail *weir_domain_detail_at(const weir_domain *domain, size_t index
 size_t weir_domain_write_key(const weir_domain *domain, const weir_entry *entries, size_t count,
                              char *key, size_t room);
 
-/* And the limiters of such limits; every tick that used them ends with weir_descriptors_end_tick(),
- * as weir_throttle_end_tick(). */
+/* And the limiters of such limits; every turn that used them ends with weir_descriptors_end_turn(),
+ * as weir_throttle_end_turn(). */
 weir_throttle *weir_domain_throttle(const weir_domain *domain, weir_config_unit unit);
-void weir_descriptors_end_tick(const weir_descriptors *descriptors, unsigned loop);
+void weir_descriptors_end_turn(const weir_descriptors *descriptors, unsigned loop);
 
 /* Months and years of the calendar, in UTC: where a domain says `calendar: true`, the date stands
  * in a limit's key, so that its count begins anew with it. */
@@ -324,7 +324,7 @@ typedef struct weir_registry_mailbox {
 
 /* Any thread: the mailbox gets a reference of its own; one that was not fetched is released. */
 void weir_registry_post(weir_registry_mailbox *mailbox, weir_registry *registry);
-/* The owner, once a tick: the newer one, if there is one, after releasing `current`; else
+/* The owner, once a turn: the newer one, if there is one, after releasing `current`; else
  * `current`. One atomic load where nothing was posted. */
 weir_registry *weir_registry_fetch(weir_registry_mailbox *mailbox, weir_registry *current);
 /* At the owner's end: releases what was not fetched. */

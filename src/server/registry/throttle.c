@@ -185,14 +185,14 @@ static void add_counts(weir_limiter_counts *sum, const weir_limiter *limiter) {
 }
 _Static_assert(sizeof(weir_limiter_counts) % sizeof(uint64_t) == 0, "counts alone behind the size");
 
-void weir_throttle_end_tick(weir_throttle *throttle, unsigned loop) {
+void weir_throttle_end_turn(weir_throttle *throttle, unsigned loop) {
   entry *gone = NULL;
   pthread_mutex_lock(&throttle->lock);
   throttle->ticks[loop]++;
   if (throttle->last[loop] != NULL) throttle->last[loop]->ticks[loop] = throttle->ticks[loop];
   for (entry *each = throttle->oldest; each != NULL && throttle->table.count > throttle->most;) {
     entry *newer = each->newer;
-    bool is_used = each->holders > 0; /* or in the tick that any loop is in */
+    bool is_used = each->holders > 0; /* or in the turn that any loop is in */
     for (size_t i = 0; i < WEIR_THROTTLE_LOOPS_MOST; i++)
       is_used |= each->ticks[i] == throttle->ticks[i];
     if (!is_used) {

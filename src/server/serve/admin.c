@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/log.h"
 #include "serve/protocols.h"
+#include "tell/log.h"
 
 extern const char weir_status_page[];
 extern const size_t weir_status_page_length;
@@ -30,7 +30,7 @@ static json_t *row_of_places(const weir_limiter *limiter) {
 
 /* Of a limiter that lets its keys be shown, in whichever form; else NULL. */
 static json_t *key_of(const weir_service *service, const weir_kept_busy *busy) {
-  const weir_registry *registry = service->front->tick.registry;
+  const weir_registry *registry = service->front->turn.registry;
   const weir_named *named =
       busy->prefix_length > 0 ? weir_registry_find(registry, busy->counted, busy->prefix_length - 1)
                               : NULL;
@@ -65,7 +65,7 @@ static json_t *status_of_places(weir_service *service) {
   for (size_t i = 0; i < WEIR_KEPT_ENDS; i++)
     json_object_set_new(ended, weir_kept_end_names[i], json_integer((json_int_t)figures.ended[i]));
   return json_pack("{sI sI sI so so}", "held", (json_int_t)figures.held, "most",
-                   (json_int_t)service->front->tick.registry->config->places.most, "refused",
+                   (json_int_t)service->front->turn.registry->config->places.most, "refused",
                    (json_int_t)figures.refused, "ended", ended, "keys", keys);
 }
 
@@ -109,11 +109,12 @@ static bool tell_holders(weir_keeper *keeper, const weir_hash_text *counted, wei
 
 static bool put_out(weir_service *service, const question *asked, const weir_hash_text *counted,
                     weir_bytes *out, weir_http_refusal *refusal) {
-  weir_ask ask = {.place = {.is_none = true}};
+  weir_order order = {.place = {.is_none = true}};
   refusal->status = 400;
-  if (!weir_ask_read_place(&ask, asked->place, asked->place_length, &refusal->why)) return false;
+  if (!weir_order_read_place(&order, asked->place, asked->place_length, &refusal->why))
+    return false;
   weir_kept_state state;
-  weir_kept *kept = weir_keeper_take(&service->keeper, &ask.place, counted, WEIR_KEPT_PUT_OUT,
+  weir_kept *kept = weir_keeper_take(&service->keeper, &order.place, counted, WEIR_KEPT_PUT_OUT,
                                      &state, &refusal->why);
   if (kept == NULL) return false;
   weir_keeper_release_soon(&service->keeper, kept);
@@ -164,7 +165,7 @@ static void write_readiness(const weir_service *service, weir_bytes *out) {
   static const char *const breakers[] = {[WEIR_BREAKER_CLOSED] = "closed",
                                          [WEIR_BREAKER_OPEN] = "open",
                                          [WEIR_BREAKER_HALF_OPEN] = "probing"};
-  const weir_registry *registry = service->front->tick.registry;
+  const weir_registry *registry = service->front->turn.registry;
   const weir_config *config = registry->config;
   weir_bytes_text(out, service->is_draining   ? "ending\n"
                        : !service->is_serving ? "connecting\n"
@@ -272,7 +273,7 @@ static json_t *stores_of(const weir_registry *registry) {
 
 /* The keys of which there is most, and how many limiters let theirs be shown, in whichever form. */
 static json_t *keys_of(const weir_service *service, weir_served_keys kind, int64_t now_us) {
-  const weir_registry *registry = service->front->tick.registry;
+  const weir_registry *registry = service->front->turn.registry;
   weir_sketch merged;
   json_t *list = json_array();
   json_int_t shown = 0;
@@ -318,7 +319,7 @@ static json_t *totals_of(const weir_served_all *all) {
 }
 
 static void write_status(weir_service *service, weir_bytes *out) {
-  const weir_registry *registry = service->front->tick.registry;
+  const weir_registry *registry = service->front->turn.registry;
   int64_t now_us = weir_monotonic_us();
   weir_served_table *table = weir_served_sum(&service->served);
   json_t *status = NULL;

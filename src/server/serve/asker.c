@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "serve/thread.h"
+#include "thread.h"
 
 /* An answer of a store near by comes within the first, and some for each request of a batch. */
 enum { NEAR_US = 1000, NEAR_REQUEST_US = 4 };
@@ -27,7 +27,7 @@ static int64_t debt_of(bool answered, int64_t took_us, size_t requests) {
 }
 
 /* Takes from the front of the line what fits into one exchange, and at least one. */
-static weir_pending *take_line(weir_asker *asker, weir_tick **ticks, size_t *count,
+static weir_pending *take_line(weir_asker *asker, weir_turn **turns, size_t *count,
                                size_t *requests) {
   weir_pending *taken = asker->first;
   weir_pending *last = NULL;
@@ -35,7 +35,7 @@ static weir_pending *take_line(weir_asker *asker, weir_tick **ticks, size_t *cou
   for (weir_pending *one = taken; one != NULL && *count < WEIR_BATCH_MOST; one = one->next) {
     if (last != NULL && *requests + one->left > WEIR_BATCH_MOST) break;
     *requests += one->left;
-    ticks[(*count)++] = &one->tick;
+    turns[(*count)++] = &one->turn;
     last = one;
   }
   asker->first = last->next;
@@ -57,7 +57,7 @@ static void give_to_loop(weir_askers *askers, weir_pending *first) {
 
 typedef struct weir_asker_memory {
   weir_asker *asker;
-  weir_tick *ticks[WEIR_BATCH_MOST];
+  weir_turn *turns[WEIR_BATCH_MOST];
   weir_exchange exchange;
 } weir_asker_memory;
 
@@ -75,12 +75,12 @@ static void *run(void *self) {
     if (asker->first == NULL) break;
     size_t count;
     size_t requests;
-    weir_pending *taken = take_line(asker, memory->ticks, &count, &requests);
+    weir_pending *taken = take_line(asker, memory->turns, &count, &requests);
     if (asker->first != NULL && asker->idle > 0) pthread_cond_signal(&asker->wake);
     pthread_mutex_unlock(&askers->lock);
     atomic_fetch_add_explicit(&askers->counts->exchanging, 1, memory_order_relaxed);
     int64_t began_us = weir_monotonic_us();
-    bool answered = weir_exchange_ask(&memory->exchange, memory->ticks, count, asker->store);
+    bool answered = weir_exchange_ask(&memory->exchange, memory->turns, count, asker->store);
     int64_t took_us = weir_monotonic_us() - began_us;
     atomic_fetch_sub_explicit(&askers->counts->exchanging, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&askers->counts->exchanges, 1, memory_order_relaxed);
@@ -98,7 +98,7 @@ static void start_thread(weir_asker *asker) {
   weir_asker_memory *memory = malloc(sizeof *memory);
   if (memory == NULL) return;
   memory->asker = asker;
-  if (weir_serve_start_thread(&asker->threads[asker->thread_count], run, memory))
+  if (weir_start_thread(&asker->threads[asker->thread_count], run, memory))
     asker->thread_count++;
   else
     free(memory);
@@ -197,14 +197,14 @@ static void note_debt(weir_asker *asker, int64_t more_us, int64_t now_us) {
 
 /* The loop waits itself; how long it has waited for a near one says whether it stays near. How long one
  * takes that never waits changes nothing. */
-static void ask_in_place(weir_askers *askers, weir_asker *asker, weir_tick *tick,
+static void ask_in_place(weir_askers *askers, weir_asker *asker, weir_turn *turn,
                          const weir_store *store) {
   bool is_timed = asker != NULL && asker->is_near && !asker->is_local;
   int64_t began_us = is_timed ? weir_monotonic_us() : 0;
-  bool answered = weir_exchange_ask(askers->own, &tick, 1, store);
+  bool answered = weir_exchange_ask(askers->own, &turn, 1, store);
   if (!is_timed) return;
   int64_t now_us = weir_monotonic_us();
-  note_debt(asker, debt_of(answered, now_us - began_us, tick->asked_count), now_us);
+  note_debt(asker, debt_of(answered, now_us - began_us, turn->asked_count), now_us);
 }
 
 /* --- turns -------------------------------------------------------------------------------------
@@ -216,37 +216,37 @@ static bool is_far(void *self, const weir_store *store) {
   return true; /* there was no memory for it */
 }
 
-static bool mark_one(weir_askers *askers, const weir_tick *tick, const weir_store *store) {
-  weir_asker *asker = find_asker(askers, store, tick->registry);
+static bool mark_one(weir_askers *askers, const weir_turn *turn, const weir_store *store) {
+  weir_asker *asker = find_asker(askers, store, turn->registry);
   if (asker == NULL) return true;
   asker->is_asked = true;
   return !asker->is_near;
 }
 
-/* Marks the stores that the tick asks; whether some are far. */
-static bool mark(weir_askers *askers, const weir_tick *tick) {
+/* Marks the stores that the turn asks; whether some are far. */
+static bool mark(weir_askers *askers, const weir_turn *turn) {
   const weir_store *before = NULL;
   bool some_are_far = false;
-  for (size_t i = 0; i < tick->asked_count; i++) {
-    const weir_asked *asked = &tick->asked[i];
+  for (size_t i = 0; i < turn->asked_count; i++) {
+    const weir_asked *asked = &turn->asked[i];
     if (asked->limiter == NULL || asked->store == before) continue;
     before = asked->store;
-    some_are_far = mark_one(askers, tick, before) || some_are_far;
+    some_are_far = mark_one(askers, turn, before) || some_are_far;
   }
-  for (size_t i = 0; i < tick->place_count; i++)
-    if (tick->places[i].kept != NULL)
-      some_are_far = mark_one(askers, tick, tick->places[i].store) || some_are_far;
+  for (size_t i = 0; i < turn->place_count; i++)
+    if (turn->places[i].kept != NULL)
+      some_are_far = mark_one(askers, turn, turn->places[i].store) || some_are_far;
   return some_are_far;
 }
 
-size_t weir_askers_decide(weir_askers *askers, weir_tick *tick) {
+size_t weir_askers_decide(weir_askers *askers, weir_turn *turn) {
   size_t left = 0;
-  if (mark(askers, tick)) left = weir_exchange_know(tick, is_far, askers);
+  if (mark(askers, turn)) left = weir_exchange_know(turn, is_far, askers);
   for (weir_asker *one = askers->first; one != NULL; one = one->next) {
-    if (one->is_asked && one->is_near) ask_in_place(askers, one, tick, one->store);
+    if (one->is_asked && one->is_near) ask_in_place(askers, one, turn, one->store);
     one->is_asked = false;
   }
-  return tick->asked_count - left;
+  return turn->asked_count - left;
 }
 
 /* --- handing over ------------------------------------------------------------------------------- */
@@ -280,18 +280,18 @@ void weir_askers_hand_over(weir_askers *askers) {
 
 bool weir_askers_send(weir_askers *askers, weir_pending *pending) {
   const weir_store *store;
-  while ((store = weir_exchange_waits_for(&pending->tick, 0)) != NULL) {
-    weir_asker *asker = find_asker(askers, store, pending->tick.registry);
+  while ((store = weir_exchange_waits_for(&pending->turn, 0)) != NULL) {
+    weir_asker *asker = find_asker(askers, store, pending->turn.registry);
     if (asker != NULL && !asker->is_near && gather(asker, pending)) return true;
-    ask_in_place(askers, asker, &pending->tick, store);
+    ask_in_place(askers, asker, &pending->turn, store);
   }
   return false;
 }
 
-void weir_askers_wait(weir_askers *askers, weir_tick *tick, uint32_t first) {
+void weir_askers_wait(weir_askers *askers, weir_turn *turn, uint32_t first) {
   const weir_store *store;
-  while ((store = weir_exchange_waits_for(tick, first)) != NULL)
-    ask_in_place(askers, NULL, tick, store);
+  while ((store = weir_exchange_waits_for(turn, first)) != NULL)
+    ask_in_place(askers, NULL, turn, store);
 }
 
 weir_pending *weir_askers_collect(weir_askers *askers) {

@@ -19,8 +19,8 @@
 
 #include <pthread.h>
 
-#include "serve/exchange.h"
 #include "serve/pending.h"
+#include "turn/exchange.h"
 
 /* A store's threads, beside one loop: so many exchanges are under way at once at the most. */
 enum { WEIR_ASKER_THREADS = 4 };
@@ -69,7 +69,7 @@ void weir_askers_end(weir_askers *askers);
 
 /* The turn's requests: decides what is known and what stores near by decide. What is left is far: for it
  * each client's answers become pending. How many requests are decided. */
-size_t weir_askers_decide(weir_askers *askers, weir_tick *tick);
+size_t weir_askers_decide(weir_askers *askers, weir_turn *turn);
 
 /* These go to the threads of the store that they wait for, with the next weir_askers_hand_over(). False:
  * they wait for none, so that they can be sent. Where no thread is to be had the loop waits. */
@@ -80,7 +80,7 @@ bool weir_askers_send(weir_askers *askers, weir_pending *pending);
 void weir_askers_hand_over(weir_askers *askers);
 
 /* Waits for all that these answers of the turn need. */
-void weir_askers_wait(weir_askers *askers, weir_tick *tick, uint32_t first);
+void weir_askers_wait(weir_askers *askers, weir_turn *turn, uint32_t first);
 
 /* Those that have come back since. */
 weir_pending *weir_askers_collect(weir_askers *askers);

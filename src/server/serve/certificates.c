@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "serve/log.h"
+#include "tell/log.h"
 
 enum { DAY_S = 24 * 3600, NEAR_DAYS = 14 };
 

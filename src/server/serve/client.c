@@ -33,12 +33,12 @@ void weir_connection_queue(weir_connection *connection, uint32_t answer) {
   if (connection->first_answer == WEIR_NO_ANSWER)
     connection->first_answer = answer;
   else
-    connection->loop->tick.answers[connection->last_answer].next = answer;
+    connection->loop->turn.answers[connection->last_answer].next = answer;
   connection->last_answer = answer;
 }
 
 void weir_connection_queue_text(weir_connection *connection, const char *text, size_t length) {
-  weir_connection_queue(connection, weir_tick_add_text(&connection->loop->tick, text, length));
+  weir_connection_queue(connection, weir_turn_add_text(&connection->loop->turn, text, length));
 }
 
 void weir_connection_describe(const weir_connection *connection, const char *name,

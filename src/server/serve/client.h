@@ -2,7 +2,7 @@
  * the service, which all loops share.
  *
  * A protocol is the functions of a weir_protocol. The loop (loop.c) calls them with a client's bytes and
- * with its answers; they call what stands at the end of this file, the tick, and nothing of the loop. */
+ * with its answers; they call what stands at the end of this file, the turn, and nothing of the loop. */
 #ifndef WEIR_SERVE_CLIENT_H
 #define WEIR_SERVE_CLIENT_H
 
@@ -10,14 +10,14 @@
 #include <event2/event_struct.h>
 #include <sys/socket.h>
 
+#include "keep/addresses.h"
 #include "protocol/bytes.h"
 #include "protocol/grpc/session.h"
 #include "protocol/http/call.h"
 #include "protocol/resp/command.h"
-#include "serve/addresses.h"
 #include "serve/asker.h"
 #include "serve/listen.h"
-#include "serve/tick.h"
+#include "turn/turn.h"
 
 typedef struct weir_loop weir_loop;
 typedef struct weir_connection weir_connection;
@@ -43,19 +43,19 @@ typedef struct weir_service {
   bool is_draining;
 } weir_service;
 
-/* One thread with its event loop, connections and tick. */
+/* One thread with its event loop, connections and turn. */
 struct weir_loop {
   weir_service *service;
   unsigned index;
   struct event_base *base;
   weir_registry_mailbox mailbox;
-  weir_tick tick; /* of this turn; its registry is the snapshot in use */
+  weir_turn turn; /* of this turn; its registry is the snapshot in use */
   weir_askers askers;
   size_t pending_count;
   size_t outdated;          /* pendings with an older snapshot; */
   _Atomic bool is_outdated; /* whether there are any, for others */
   weir_served served;
-  _Atomic(weir_registry *) in_use; /* the tick's registry, for others to compare with */
+  _Atomic(weir_registry *) in_use; /* the turn's registry, for others to compare with */
   struct weir_port *ports;
   size_t port_count;
   weir_connection *connections, *touched, *resumed;
@@ -66,7 +66,7 @@ struct weir_loop {
   weir_bytes reply; /* and what is answered at once; before that, what a protocol words */
   struct event wakes, sweeps;
   int wake_fd;   /* eventfd: another thread wants something */
-  bool has_time; /* tick.now_us is of this turn */
+  bool has_time; /* turn.now_us is of this turn */
   bool is_draining;
   bool accepts_paused;
   int last_fd; /* of a client */
@@ -80,7 +80,7 @@ struct weir_loop {
 typedef enum weir_read_result {
   WEIR_READ_MORE, /* the request's end has not come */
   WEIR_READ_ONE,  /* *used bytes were one */
-  WEIR_READ_TURN, /* the same, and enough for this tick */
+  WEIR_READ_TURN, /* the same, and enough for this turn */
   WEIR_READ_HELD, /* the same, and it waits: see weir_connection_may_show() */
   WEIR_READ_ENDS  /* nothing more is read: the connection ends when its answers are sent */
 } weir_read_result;
@@ -93,8 +93,8 @@ typedef struct weir_protocol {
   /* Reads one request, and queues its answer. */
   weir_read_result (*read)(weir_connection *connection, const char *bytes, size_t length,
                            size_t *used);
-  /* Words an answer of this tick that is no text; NULL: there are none. */
-  void (*answer)(weir_connection *connection, const weir_tick *tick, const weir_answer *answer,
+  /* Words an answer of this turn that is no text; NULL: there are none. */
+  void (*answer)(weir_connection *connection, const weir_turn *turn, const weir_answer *answer,
                  weir_bytes *out);
   /* What follows may be NULL. A new connection, all zeroes; and its end. */
   void (*begin)(weir_connection *connection);
@@ -130,8 +130,8 @@ struct weir_connection {
   weir_loop *loop;
   weir_port *port;
   weir_client_address address;
-  /* The loop's lists: all; those with answers in this tick; those with more requests than their share
-   * of a tick. */
+  /* The loop's lists: all; those with answers in this turn; those with more requests than their share
+   * of a turn. */
   weir_connection *previous, *next;
   weir_connection *next_touched;
   weir_connection *next_resumed;
@@ -149,7 +149,7 @@ struct weir_connection {
   bool has_read;        /* a whole request, once */
   bool is_broken;       /* it has been counted as one that sent what it may not */
   bool goes_on_sending; /* after its end was said */
-  uint32_t share;       /* requests it may still bring into this tick */
+  uint32_t share;       /* requests it may still bring into this turn */
   uint32_t first_answer, last_answer;
   weir_pending *pending; /* its answers wait for a store: until they are sent nothing is read */
   weir_bytes input;      /* of a request that is not whole */
@@ -177,7 +177,7 @@ struct weir_connection {
 
 /* What a loop's limits are now. */
 static inline const weir_config_limits *weir_loop_limits(const weir_loop *loop) {
-  return &loop->tick.registry->config->limits;
+  return &loop->turn.registry->config->limits;
 }
 
 /* The configuration of a listener that the server began with, as this snapshot has it; where it has it

@@ -13,7 +13,7 @@ static weir_grpc_session *session_of(const weir_connection *connection) {
 /* The client has reset a call that is not answered. */
 static void forget(void *self, uint32_t answer) {
   weir_connection *connection = self;
-  weir_tick_cancel(&connection->loop->tick, answer);
+  weir_turn_cancel(&connection->loop->turn, answer);
 }
 
 static void begin(weir_connection *connection) {
@@ -22,7 +22,7 @@ static void begin(weir_connection *connection) {
                                  .header_bytes = (size_t)limits->http_header_bytes,
                                  .message_bytes = (size_t)limits->grpc_message_bytes};
   connection->speaks.grpc.session = weir_grpc_open(&most, forget, connection);
-  connection->speaks.grpc.began_us = connection->loop->tick.now_us;
+  connection->speaks.grpc.began_us = connection->loop->turn.now_us;
   /* Spread evenly, whichever of them come first. */
   uint32_t spread = (uint32_t)connection->loop->connections_made * UINT32_C(0x9E3779B1);
   spread += connection->loop->index * UINT32_C(0x85EBCA6B);
@@ -49,12 +49,12 @@ static void ask(weir_connection *connection, const weir_grpc_call *call) {
   weir_envoy_request request;
   weir_envoy_refusal refusal = {.failure = WEIR_ENVOY_BAD_REQUEST};
   /* Its time is counted from when its bytes came. */
-  bool has_end = call->timeout_us < WEIR_TICK_NO_END - connection->arrived_us;
-  int64_t until_us = has_end ? connection->arrived_us + call->timeout_us : WEIR_TICK_NO_END;
+  bool has_end = call->timeout_us < WEIR_TURN_NO_END - connection->arrived_us;
+  int64_t until_us = has_end ? connection->arrived_us + call->timeout_us : WEIR_TURN_NO_END;
   if (weir_grpc_read_request(call->message, call->length, &request, &refusal.why) &&
       weir_serve_ask_envoy(connection, &request, (unsigned)call->stream, until_us, &refusal)) {
     weir_grpc_note(session_of(connection), call->stream, connection->last_answer);
-    weir_tick_set_id(&connection->loop->tick, connection->last_answer, call->id, call->id_length);
+    weir_turn_set_id(&connection->loop->turn, connection->last_answer, call->id, call->id_length);
   } else {
     refuse(connection, call->stream, &refusal);
   }
@@ -138,7 +138,7 @@ static weir_read_result read_calls(weir_connection *connection, const char *byte
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-static void word_answer(weir_connection *connection, const weir_tick *tick,
+static void word_answer(weir_connection *connection, const weir_turn *turn,
                         const weir_answer *answer, weir_bytes *out) {
   weir_grpc_session *session = session_of(connection);
   int32_t stream = (int32_t)answer->note;
@@ -149,7 +149,8 @@ static void word_answer(weir_connection *connection, const weir_tick *tick,
     weir_serve_count(&connection->loop->served.counts.cancelled, 1);
     return;
   }
-  if (!weir_serve_settle_envoy(connection, tick, answer, WEIR_SERVED_GRPC, &told, &refusal)) {
+  if (!weir_envoy_reply(turn, &connection->loop->served, answer, WEIR_SERVED_GRPC, &told,
+                        &refusal)) {
     refuse(connection, stream, &refusal);
     return;
   }
@@ -179,7 +180,7 @@ static bool leave(weir_connection *connection) {
  * all the same is cut off. */
 static void look_at_age(weir_connection *connection) {
   const weir_config_limits *limits = weir_loop_limits(connection->loop);
-  int64_t now_us = connection->loop->tick.now_us;
+  int64_t now_us = connection->loop->turn.now_us;
   int64_t age_us = now_us - connection->speaks.grpc.began_us;
   int64_t most_us = limits->grpc_age_us / AGE_PARTS * connection->speaks.grpc.parts;
   int64_t *told_us = &connection->speaks.grpc.told_us;
@@ -197,7 +198,7 @@ static void sweep(weir_connection *connection) {
   if (session == NULL || connection->state != WEIR_CONNECTION_OPEN) return;
   look_at_age(connection);
   size_t count =
-      weir_grpc_expire(session, loop->tick.now_us - weir_loop_limits(loop)->first_bytes_us);
+      weir_grpc_expire(session, loop->turn.now_us - weir_loop_limits(loop)->first_bytes_us);
   weir_serve_count(&loop->served.counts.timeouts, count);
   if (count > 0) weir_connection_touch(connection);
 }

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "serve/protocols.h"
-#include "serve/tick.h"
+#include "turn/turn.h"
 
 /* --- every request ------------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@ unsigned weir_serve_http_format(const weir_http_request *request) {
 
 void weir_serve_refuse_http(weir_connection *connection, const weir_http_refusal *refusal,
                             unsigned format) {
-  weir_bytes *text = &connection->loop->reply; /* free until the tick's answers are worded */
+  weir_bytes *text = &connection->loop->reply; /* free until the turn's answers are worded */
   text->length = 0;
   weir_http_refuse(refusal, format, text);
   weir_connection_queue_text(connection, text->data, text->length);
@@ -112,36 +112,36 @@ static bool read_keys(weir_connection *connection, const weir_http_request *requ
   const char *next;
   for (size_t i = 0; i < group->member_count; i++) {
     if (!read_key(connection, request, group->members[i], call, refusal)) return false;
-    call->room.keys[i].length = call->ask.key_length;
+    call->room.keys[i].length = call->order.key_length;
   }
   next = call->text.data;
   for (size_t i = 0; i < group->member_count; i++) {
     call->room.keys[i].bytes = next;
     next += call->room.keys[i].length;
   }
-  call->ask.keys = call->room.keys;
-  call->ask.key_count = group->member_count;
+  call->order.keys = call->room.keys;
+  call->order.key_count = group->member_count;
   return true;
 }
 
 /* Of a name that is not known it will be said that there is none. */
 static bool find_key(weir_connection *connection, const weir_http_request *request,
                      weir_http_call *call, weir_http_refusal *refusal) {
-  const weir_registry *registry = connection->loop->tick.registry;
+  const weir_registry *registry = connection->loop->turn.registry;
   size_t most = (size_t)weir_loop_limits(connection->loop)->key_bytes;
-  weir_ask *ask = &call->ask;
-  if (ask->form == WEIR_HTTP_CHECK) {
-    const weir_named *named = weir_registry_find(registry, ask->limiter, ask->limiter_length);
+  weir_order *order = &call->order;
+  if (order->form == WEIR_HTTP_CHECK) {
+    const weir_named *named = weir_registry_find(registry, order->limiter, order->limiter_length);
     const weir_named_group *group =
-        weir_registry_find_group(registry, ask->limiter, ask->limiter_length);
+        weir_registry_find_group(registry, order->limiter, order->limiter_length);
     if (named != NULL && !read_key(connection, request, named, call, refusal)) return false;
-    if (group != NULL && weir_ask_is(ask, WEIR_VERB_GROUPS) &&
+    if (group != NULL && weir_order_is(order, WEIR_VERB_GROUPS) &&
         !read_keys(connection, request, group, call, refusal))
       return false;
   }
-  bool fits = ask->keys != NULL || ask->key_length <= most;
-  for (size_t i = 0; i < ask->key_count; i++)
-    fits = fits && ask->keys[i].length <= most;
+  bool fits = order->keys != NULL || order->key_length <= most;
+  for (size_t i = 0; i < order->key_count; i++)
+    fits = fits && order->keys[i].length <= most;
   if (fits) return true;
   *refusal = (weir_http_refusal){400, {"the key is too long"}};
   return false;
@@ -150,8 +150,8 @@ static bool find_key(weir_connection *connection, const weir_http_request *reque
 /* Queues the answer; or false: *refusal is the answer. */
 static bool ask(weir_connection *connection, const weir_http_request *request, unsigned format,
                 weir_http_call *call, weir_http_refusal *refusal) {
-  weir_tick *tick = &connection->loop->tick;
-  const weir_config *config = tick->registry->config;
+  weir_turn *turn = &connection->loop->turn;
+  const weir_config *config = turn->registry->config;
   /* What changes counts must be meant: not sent by a page that a person looks at. */
   if (weir_http_is(request->method, "POST") && !weir_http_is_check(request) &&
       !weir_serve_is_from_here(connection, request, false, refusal))
@@ -159,34 +159,34 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
   if (!weir_http_read_call(request, call, refusal)) return false;
   if (call->envoy != NULL) {
     weir_envoy_refusal why;
-    if (weir_serve_ask_envoy(connection, call->envoy, format, WEIR_TICK_NO_END, &why)) return true;
+    if (weir_serve_ask_envoy(connection, call->envoy, format, WEIR_TURN_NO_END, &why)) return true;
     weir_http_word_envoy(&why, refusal);
     return false;
   }
-  if (call->ask.brings_rule && !(config->throttle.enabled && config->throttle.throttlecrab)) {
+  if (call->order.brings_rule && !(config->throttle.enabled && config->throttle.throttlecrab)) {
     *refusal = (weir_http_refusal){404, {"/throttle is off: throttle.throttlecrab"}};
     return false;
   }
   if (!find_key(connection, request, call, refusal)) return false;
   weir_status status;
   char client[WEIR_KEPT_CLIENT_BYTES];
-  if (weir_ask_is(&call->ask, WEIR_VERB_HOLDS)) {
+  if (weir_order_is(&call->order, WEIR_VERB_HOLDS)) {
     weir_connection_describe(connection, "", client);
-    call->ask.client = client;
+    call->order.client = client;
   }
-  uint32_t answer = call->ask.keys != NULL
-                        ? weir_groups_add(tick, &call->ask, format, &status, &refusal->why)
-                        : weir_tick_add_ask(tick, &call->ask, format, &status, &refusal->why);
+  uint32_t answer = call->order.keys != NULL
+                        ? weir_groups_add(turn, &call->order, format, &status, &refusal->why)
+                        : weir_turn_add_order(turn, &call->order, format, &status, &refusal->why);
   if (status == WEIR_OK) {
     weir_connection_queue(connection, answer);
-    if (call->ask.keys != NULL) connection->share = 1; /* the last of this turn */
+    if (call->order.keys != NULL) connection->share = 1; /* the last of this turn */
     return true;
   }
-  const weir_ask *asked = &call->ask;
+  const weir_order *asked = &call->order;
   bool unknown =
       !asked->brings_rule &&
-      weir_registry_find(tick->registry, asked->limiter, asked->limiter_length) == NULL &&
-      weir_registry_find_group(tick->registry, asked->limiter, asked->limiter_length) == NULL;
+      weir_registry_find(turn->registry, asked->limiter, asked->limiter_length) == NULL &&
+      weir_registry_find_group(turn->registry, asked->limiter, asked->limiter_length) == NULL;
   bool caller = weir_status_classify(status) == WEIR_CLASS_CALLER;
   refusal->status = unknown ? 404 : caller ? 400 : 503;
   return false;
@@ -200,7 +200,7 @@ static void note_id(weir_connection *connection, const weir_http_request *reques
   if (weir_loop_limits(connection->loop)->logged_denials > 0 &&
       weir_http_next_field(request, "X-Request-Id", &position, &id) &&
       !weir_http_next_field(request, "X-Request-Id", &position, &second))
-    weir_tick_set_id(&connection->loop->tick, connection->last_answer, id.bytes, id.length);
+    weir_turn_set_id(&connection->loop->turn, connection->last_answer, id.bytes, id.length);
 }
 
 static weir_read_result read_request(weir_connection *connection, const char *bytes, size_t length,
@@ -211,7 +211,7 @@ static weir_read_result read_request(weir_connection *connection, const char *by
       weir_serve_read_http(connection, bytes, length, used, NULL, &request, &is_known);
   if (got != WEIR_READ_ONE) return got;
   weir_loop *loop = connection->loop;
-  const weir_config *config = loop->tick.registry->config;
+  const weir_config *config = loop->turn.registry->config;
   weir_serve_count(&loop->served.counts.http, 1);
   if (loop->is_draining) request.keeps_alive = false;
   unsigned format = weir_serve_http_format(&request);
@@ -230,20 +230,20 @@ static weir_read_result read_request(weir_connection *connection, const char *by
   } else {
     weir_serve_refuse_http(connection, &refusal, format);
   }
-  bool ends_turn = call.ask.verb != NULL && weir_ask_is(&call.ask, WEIR_VERB_ENDS_TURN);
+  bool ends_turn = call.order.verb != NULL && weir_order_is(&call.order, WEIR_VERB_ENDS_TURN);
   weir_http_call_free(&call);
   if (!request.keeps_alive) return WEIR_READ_ENDS;
   return ends_turn ? WEIR_READ_TURN : WEIR_READ_ONE;
 }
 
-static void word_answer(weir_connection *connection, const weir_tick *tick,
+static void word_answer(weir_connection *connection, const weir_turn *turn,
                         const weir_answer *answer, weir_bytes *out) {
   weir_loop *loop = connection->loop;
   if (answer->kind == WEIR_ANSWER_PARTS) {
     weir_envoy_answer told;
     weir_envoy_refusal why;
     weir_http_refusal refusal;
-    if (weir_serve_settle_envoy(connection, tick, answer, WEIR_SERVED_HTTP, &told, &why)) {
+    if (weir_envoy_reply(turn, &connection->loop->served, answer, WEIR_SERVED_HTTP, &told, &why)) {
       weir_http_answer_envoy(&told, answer->note, out);
     } else {
       weir_http_word_envoy(&why, &refusal);
@@ -254,19 +254,19 @@ static void word_answer(weir_connection *connection, const weir_tick *tick,
   const weir_config_listener *listener = connection->port->config;
   if (answer->kind == WEIR_ANSWER_GROUP) {
     weir_group_reply told;
-    const weir_ask ask = {.verb = answer->is.group.verb, .form = answer->is.group.form};
-    weir_groups_reply(tick, answer, &told);
-    weir_served_note_group(&loop->served, answer->is.group.group, ask.verb, &told, WEIR_SERVED_HTTP,
-                           loop->tick.now_us);
-    weir_http_answer(&ask, answer->note, listener, &told.whole, out);
+    const weir_order order = {.verb = answer->is.group.verb, .form = answer->is.group.form};
+    weir_groups_reply(turn, answer, &told);
+    weir_served_note_group(&loop->served, answer->is.group.group, order.verb, &told,
+                           WEIR_SERVED_HTTP, loop->turn.now_us);
+    weir_http_answer(&order, answer->note, listener, &told.whole, out);
     return;
   }
   const weir_named *named = answer->is.request.named;
-  const weir_ask *asked = &answer->is.request.ask;
+  const weir_order *asked = &answer->is.request.order;
   weir_decision decision;
   weir_reply reply;
-  weir_tick_reply(tick, answer, &decision, &reply);
-  weir_served_note(&loop->served, named, asked->verb, &reply, WEIR_SERVED_HTTP, loop->tick.now_us);
+  weir_turn_reply(turn, answer, &decision, &reply);
+  weir_served_note(&loop->served, named, asked->verb, &reply, WEIR_SERVED_HTTP, loop->turn.now_us);
   weir_http_answer(asked, answer->note, listener, &reply, out);
 }
 

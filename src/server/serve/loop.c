@@ -2,7 +2,7 @@
  *
  *     on_accept -> open_connection      a client comes
  *     on_readable -> take_requests      bytes are received; its protocol reads requests off the front,
- *                                       adds them to the tick and queues their answers
+ *                                       adds them to the turn and queues their answers
  *     finish_turn -> weir_askers_decide all that came in this turn is decided together, by what is known
  *                                       and by the stores that are near
  *     answer_connection -> send_some    each client's answers are worded in their order, and sent
@@ -33,7 +33,7 @@ enum { LAST_WORD_US = 1000000, DRAIN_LOOK_US = 100000 };
 
 /* --- the end of a connection -------------------------------------------------------------------- */
 
-/* It is in none of the tick's lists, and waits for no store. */
+/* It is in none of the turn's lists, and waits for no store. */
 static void close_now(weir_connection *connection) {
   weir_loop *loop = connection->loop;
   event_del(&connection->readable);
@@ -65,7 +65,7 @@ static void stop_reading(weir_connection *connection) {
   weir_bytes_free(&connection->input);
 }
 
-/* At once, or where one of the tick's lists comes to it, or its pending answers. */
+/* At once, or where one of the turn's lists comes to it, or its pending answers. */
 static void close_soon(weir_connection *connection) {
   event_del(&connection->readable);
   event_del(&connection->writable);
@@ -96,7 +96,7 @@ static ssize_t send_some(weir_connection *connection, const char *bytes, size_t 
     if (one <= 0) return -1;
     sent += (size_t)one;
   }
-  if (sent > 0) connection->since_us = connection->loop->tick.now_us;
+  if (sent > 0) connection->since_us = connection->loop->turn.now_us;
   weir_serve_count(&connection->loop->served.counts.sent_bytes, sent);
   return (ssize_t)sent;
 }
@@ -113,25 +113,25 @@ static void rest(weir_connection *connection) {
   }
   if (connection->state == WEIR_CONNECTION_ENDED) return;
   connection->state = WEIR_CONNECTION_ENDED;
-  connection->since_us = connection->loop->tick.now_us;
+  connection->since_us = connection->loop->turn.now_us;
   weir_transport_finish(&connection->transport);
   event_add(&connection->readable, NULL);
 }
 
-/* Words a client's answers of this tick from `first` on, and sends what it takes. False: it has not taken all
+/* Words a client's answers of this turn from `first` on, and sends what it takes. False: it has not taken all
  * of it, or is at its end; it may be gone then. */
-static bool answer_connection(weir_connection *connection, const weir_tick *tick, uint32_t first) {
+static bool answer_connection(weir_connection *connection, const weir_turn *turn, uint32_t first) {
   weir_loop *loop = connection->loop;
   const weir_protocol *protocol = connection->port->protocol;
   weir_bytes *out = &loop->reply;
   connection->is_touched = false;
   out->length = 0;
-  for (uint32_t i = first; i != WEIR_NO_ANSWER; i = tick->answers[i].next) {
-    const weir_answer *answer = &tick->answers[i];
+  for (uint32_t i = first; i != WEIR_NO_ANSWER; i = turn->answers[i].next) {
+    const weir_answer *answer = &turn->answers[i];
     if (answer->kind == WEIR_ANSWER_TEXT)
-      weir_bytes_add(out, tick->bytes.data + answer->is.text.begin, answer->is.text.length);
+      weir_bytes_add(out, turn->bytes.data + answer->is.text.begin, answer->is.text.length);
     else
-      protocol->answer(connection, tick, answer, out);
+      protocol->answer(connection, turn, answer, out);
   }
   bool goes_on = protocol->flush == NULL || protocol->flush(connection, out);
   if (!goes_on && connection->state == WEIR_CONNECTION_OPEN) stop_reading(connection);
@@ -168,7 +168,7 @@ static bool answer_connection(weir_connection *connection, const weir_tick *tick
 static void answer_turn(weir_connection *connection) {
   uint32_t first = connection->first_answer;
   connection->first_answer = connection->last_answer = WEIR_NO_ANSWER;
-  (void)answer_connection(connection, &connection->loop->tick, first);
+  (void)answer_connection(connection, &connection->loop->turn, first);
 }
 
 /* Sends what is left, then says the end. The connection may be gone then. */
@@ -194,14 +194,14 @@ static void go_on(weir_connection *connection) {
   connection->is_parked = false;
 }
 
-/* It is in none of the tick's lists, unless it is to be resumed. */
+/* It is in none of the turn's lists, unless it is to be resumed. */
 static void answer_pending(weir_loop *loop, weir_pending *pending) {
   weir_connection *connection = pending->client;
   connection->pending = NULL;
-  if (answer_connection(connection, &pending->tick, 0)) go_on(connection);
+  if (answer_connection(connection, &pending->turn, 0)) go_on(connection);
   loop->pending_count--;
   count_waiting(loop, 0, pending->left);
-  bool was_outdated = pending->tick.registry != loop->tick.registry;
+  bool was_outdated = pending->turn.registry != loop->turn.registry;
   weir_pending_destroy(pending);
   if (was_outdated && --loop->outdated == 0) atomic_store(&loop->is_outdated, false);
 }
@@ -209,9 +209,9 @@ static void answer_pending(weir_loop *loop, weir_pending *pending) {
 /* The client's answers of this turn wait for a store. Where there is no memory for that the loop waits. */
 static void take_pending(weir_connection *connection) {
   weir_loop *loop = connection->loop;
-  weir_pending *pending = weir_pending_create(&loop->tick, connection->first_answer, connection);
+  weir_pending *pending = weir_pending_create(&loop->turn, connection->first_answer, connection);
   if (pending == NULL) {
-    weir_askers_wait(&loop->askers, &loop->tick, connection->first_answer);
+    weir_askers_wait(&loop->askers, &loop->turn, connection->first_answer);
     answer_turn(connection);
     return;
   }
@@ -243,7 +243,7 @@ static void take_requests(weir_connection *connection, const char *bytes, size_t
   size_t taken = 0;
   weir_read_result result = WEIR_READ_ONE;
 
-  /* Every connection may bring as many requests into a tick that all of them together fit. */
+  /* Every connection may bring as many requests into a turn that all of them together fit. */
   size_t share = (size_t)weir_loop_limits(loop)->waiting / (loop->connection_count + 1);
   connection->share = (uint32_t)(share < 1 ? 1 : share < SHARE_MOST ? share : SHARE_MOST);
   bool goes_on = protocol->go_on == NULL || protocol->go_on(connection);
@@ -255,7 +255,7 @@ static void take_requests(weir_connection *connection, const char *bytes, size_t
     if (used == 0) break;
     connection->share--;
     connection->has_read = true;
-    connection->since_us = loop->tick.now_us;
+    connection->since_us = loop->turn.now_us;
   }
   if (result == WEIR_READ_ENDS) {
     stop_reading(connection);
@@ -275,7 +275,7 @@ static void take_requests(weir_connection *connection, const char *bytes, size_t
   if (connection->input.failed) close_soon(connection);
 }
 
-/* Goes on with the requests that were too many for the last tick. */
+/* Goes on with the requests that were too many for the last turn. */
 static void resume(weir_connection *connection) {
   bool waits = connection->output.length > 0 || connection->pending != NULL;
   connection->is_resumed = false;
@@ -313,7 +313,7 @@ static ssize_t receive(weir_connection *connection) {
  * then, too. */
 static void note_time(weir_loop *loop) {
   if (loop->has_time) return;
-  loop->tick.now_us = weir_monotonic_us();
+  loop->turn.now_us = weir_monotonic_us();
   loop->has_time = true;
 }
 
@@ -346,8 +346,8 @@ static void on_readable(evutil_socket_t fd, short what, void *self) {
   }
   connection->goes_on_sending = connection->state == WEIR_CONNECTION_ENDED;
   if (connection->state != WEIR_CONNECTION_OPEN) return;
-  connection->arrived_us = loop->tick.now_us;
-  if (begins && connection->has_read) connection->since_us = loop->tick.now_us;
+  connection->arrived_us = loop->turn.now_us;
+  if (begins && connection->has_read) connection->since_us = loop->turn.now_us;
   if (begins)
     take_requests(connection, loop->buffer, (size_t)got);
   else
@@ -419,7 +419,7 @@ static void open_connection(weir_port *port, int fd, const weir_client_address *
   connection->port = port;
   connection->address = *address;
   connection->first_answer = connection->last_answer = WEIR_NO_ANSWER;
-  connection->since_us = loop->tick.now_us;
+  connection->since_us = loop->turn.now_us;
   connection->next = loop->connections;
   if (loop->connections != NULL) loop->connections->previous = connection;
   loop->connections = connection;
@@ -545,7 +545,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *self) {
   (void)fd;
   (void)what;
   note_time(loop);
-  int64_t now_us = loop->tick.now_us;
+  int64_t now_us = loop->turn.now_us;
   for (weir_connection *next, *one = loop->connections; one != NULL; one = next) {
     const weir_protocol *protocol = one->port->protocol;
     next = one->next;
@@ -652,12 +652,12 @@ static void drain(weir_loop *loop) {
 
 /* `all_decided`: all requests of the turn are, but for places and parts. */
 static void answer_touched(weir_loop *loop, bool all_decided) {
-  bool some_wait = !all_decided || loop->tick.place_count > 0 || loop->tick.part_count > 0;
+  bool some_wait = !all_decided || loop->turn.place_count > 0 || loop->turn.part_count > 0;
   weir_connection *touched = loop->touched;
   loop->touched = NULL;
   for (weir_connection *next, *one = touched; one != NULL; one = next) {
     next = one->next_touched;
-    if (some_wait && weir_exchange_waits_for(&loop->tick, one->first_answer) != NULL)
+    if (some_wait && weir_exchange_waits_for(&loop->turn, one->first_answer) != NULL)
       take_pending(one);
     else
       answer_turn(one);
@@ -666,31 +666,31 @@ static void answer_touched(weir_loop *loop, bool all_decided) {
 }
 
 static void finish_turn(weir_loop *loop) {
-  weir_tick *tick = &loop->tick;
+  weir_turn *turn = &loop->turn;
   size_t decided = 0;
-  if (tick->asked_count > 0) {
+  if (turn->asked_count > 0) {
     int64_t began_us = weir_monotonic_us();
-    decided = weir_askers_decide(&loop->askers, tick);
-    if (decided > 0) weir_served_tick(&loop->served, decided, weir_monotonic_us() - began_us);
+    decided = weir_askers_decide(&loop->askers, turn);
+    if (decided > 0) weir_served_turn(&loop->served, decided, weir_monotonic_us() - began_us);
   }
-  answer_touched(loop, decided == tick->asked_count);
-  weir_tick_clear(tick);
+  answer_touched(loop, decided == turn->asked_count);
+  weir_turn_clear(turn);
   if (loop->pending_count > 0) answer_all_pending(loop);
   if (loop->reply.capacity > REPLY_KEPT) weir_bytes_free(&loop->reply);
 
   /* What holds for a listener may change with a snapshot: its secrets, the answers it gives. */
-  weir_registry *before = tick->registry;
-  tick->registry = weir_registry_fetch(&loop->mailbox, before);
-  if (tick->registry != before) {
-    tick->last_limiter = NULL;
-    weir_served_follow(&loop->served, tick->registry);
+  weir_registry *before = turn->registry;
+  turn->registry = weir_registry_fetch(&loop->mailbox, before);
+  if (turn->registry != before) {
+    turn->last_limiter = NULL;
+    weir_served_follow(&loop->served, turn->registry);
     for (size_t i = 0; i < loop->port_count; i++)
       loop->ports[i].config =
-          weir_service_listener(loop->service, tick->registry, loop->ports[i].index);
-    weir_askers_follow(&loop->askers, tick->registry);
+          weir_service_listener(loop->service, turn->registry, loop->ports[i].index);
+    weir_askers_follow(&loop->askers, turn->registry);
     loop->outdated = loop->pending_count;
     atomic_store(&loop->is_outdated, loop->outdated > 0);
-    atomic_store(&loop->in_use, tick->registry);
+    atomic_store(&loop->in_use, turn->registry);
   }
   if (loop->is_draining || atomic_load(&loop->must_drain)) drain(loop);
 }
@@ -732,9 +732,9 @@ bool weir_loop_init(weir_loop *loop, weir_service *service, unsigned index,
     event_config_free(config);
   }
   loop->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  weir_tick_init(&loop->tick, index, &loop->served.counts, &service->keeper);
+  weir_turn_init(&loop->turn, index, &loop->served.counts, &service->keeper);
   bool ready = weir_askers_init(&loop->askers, &loop->served.counts, loop->wake_fd);
-  loop->tick.registry = weir_registry_retain(registry);
+  loop->turn.registry = weir_registry_retain(registry);
   atomic_store(&loop->in_use, registry);
   weir_served_init(&loop->served, registry, &service->denials);
   if (!ready || loop->buffer == NULL || loop->base == NULL || loop->wake_fd < 0) return false;
@@ -754,11 +754,11 @@ void weir_loop_free(weir_loop *loop) {
   }
   weir_askers_end(&loop->askers);
   if (loop->wake_fd >= 0) close(loop->wake_fd);
-  weir_tick_free(&loop->tick);
+  weir_turn_free(&loop->turn);
   weir_served_free(&loop->served);
   weir_bytes_free(&loop->reply);
   free(loop->buffer);
   free(loop->ports);
   weir_registry_mailbox_empty(&loop->mailbox);
-  weir_registry_release(loop->tick.registry);
+  weir_registry_release(loop->turn.registry);
 }

@@ -7,8 +7,8 @@
 #include <weir/monitor.h>
 
 #include "serve/certificates.h"
-#include "serve/log.h"
 #include "serve/protocols.h"
+#include "tell/log.h"
 
 int64_t weir_serve_open_connections(const weir_served_all *all) {
   int64_t open = 0;
@@ -196,7 +196,7 @@ static void write_figures(const weir_limit_counts *counts, limit_figures figures
 /* Of the first of each domain. */
 static void write_limits(const weir_service *service, const weir_limit_counts *sum,
                          limit_figures figures, weir_bytes *out) {
-  const weir_descriptors *all = service->front->tick.registry->descriptors;
+  const weir_descriptors *all = service->front->turn.registry->descriptors;
   weir_bytes labels = {0};
   for (size_t i = 0; sum != NULL && i < all->count; i++) {
     const weir_domain *domain = &all->domains[i];
@@ -218,7 +218,7 @@ static void write_limits(const weir_service *service, const weir_limit_counts *s
 
 /* The same by the values of requests. */
 static void write_details(const weir_service *service, limit_figures figures, weir_bytes *out) {
-  const weir_descriptors *all = service->front->tick.registry->descriptors;
+  const weir_descriptors *all = service->front->turn.registry->descriptors;
   weir_bytes labels = {0};
   for (size_t i = 0; i < all->count; i++) {
     const weir_domain *domain = &all->domains[i];
@@ -264,7 +264,7 @@ static void write_throttle(const weir_registry *registry, weir_bytes *out) {
             (int64_t)counts.keys_lost, out);
 }
 
-/* --- ticks ------------------------------------------------------------------------------------ */
+/* --- turns ------------------------------------------------------------------------------------ */
 
 /* A histogram whose counts of buckets are an array of weir_served, at `counts`. */
 static void write_histogram(const weir_served_all *all, const char *name, const char *help,
@@ -347,7 +347,7 @@ static void write_certificate(void *self, const weir_certificate *certificate) {
 }
 
 static void write_configuration(weir_service *service, weir_bytes *out) {
-  const weir_registry *registry = service->front->tick.registry;
+  const weir_registry *registry = service->front->turn.registry;
   write_head("weir_serve_reloads_total", "counter", "Configurations read, by how it went", out);
   weir_bytes_format(out,
                     "weir_serve_reloads_total{result=\"used\"} %llu\n"
@@ -378,7 +378,7 @@ static void write_configuration(weir_service *service, weir_bytes *out) {
 }
 
 void weir_serve_write_metrics(weir_service *service, weir_bytes *out) {
-  const weir_registry *registry = service->front->tick.registry;
+  const weir_registry *registry = service->front->turn.registry;
   weir_served_table *table = weir_served_sum(&service->served);
   if (table == NULL) {
     out->failed = true;

@@ -5,8 +5,8 @@
 
 #include <weir/monitor.h>
 
-#include "serve/log.h"
 #include "serve/server.h"
+#include "tell/log.h"
 
 /* A server that goes and comes all the time has two lines in so long, and what came meanwhile is in the next. */
 enum { QUIET_US = 5000000 };

@@ -1,21 +1,21 @@
-/* The answers of one client that wait for a store, while its loop goes on: a tick of their own, which they
+/* The answers of one client that wait for a store, while its loop goes on: a turn of their own, which they
  * have been copied into. Its client is read no further until they are sent, so that their order is kept. */
 #ifndef WEIR_SERVE_PENDING_H
 #define WEIR_SERVE_PENDING_H
 
-#include "serve/tick.h"
+#include "turn/turn.h"
 
 typedef struct weir_pending {
   struct weir_pending *next; /* of those of its line */
   void *client;              /* the loop's */
   struct weir_asker *asker;  /* whose threads have it, or had it last */
-  weir_tick tick;            /* its first answer is the first of all */
+  weir_turn turn;            /* its first answer is the first of all */
   size_t left;               /* requests that are not decided yet */
 } weir_pending;
 
-/* Of a tick's answers from `first` on, with the snapshot and the limiters that they need. The tick is to do
+/* Of a turn's answers from `first` on, with the snapshot and the limiters that they need. The turn is to do
  * nothing more with them. NULL: no memory, and nothing has changed. */
-weir_pending *weir_pending_create(const weir_tick *tick, uint32_t first, void *client);
+weir_pending *weir_pending_create(const weir_turn *turn, uint32_t first, void *client);
 void weir_pending_destroy(weir_pending *pending);
 
 /* Too many requests wait: those that are left are answered by their policy. Places are not: they are bounded. */

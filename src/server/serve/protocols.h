@@ -49,18 +49,12 @@ typedef enum weir_serve_standing {
 weir_serve_standing weir_serve_look_at_credential(weir_connection *connection,
                                                   const weir_http_text *shown);
 
-/* --- Envoy's service: a request of several descriptors, decided in one tick and answered as one ---- */
+/* --- Envoy's service: a request of several descriptors, decided in one turn and answered as one ---- */
 
 /* Queues the answer; or false: *refusal is the answer. `until_us`: when it is not worth deciding any
- * more, or WEIR_TICK_NO_END. */
+ * more, or WEIR_TURN_NO_END. */
 bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request *request,
                           unsigned note, int64_t until_us, weir_envoy_refusal *refusal);
-
-/* How an answer with parts came out, which is counted for this protocol; or false: *refusal is the
- * answer. */
-bool weir_serve_settle_envoy(weir_connection *connection, const weir_tick *tick,
-                             const weir_answer *slot, weir_served_protocol protocol,
-                             weir_envoy_answer *answer, weir_envoy_refusal *refusal);
 
 /* --- the admin listener's page /metrics: the main thread writes it, and waits for no store ------------ */
 

@@ -6,9 +6,9 @@
 #include <sys/resource.h>
 
 #include "array.h"
-#include "serve/log.h"
 #include "serve/server.h"
-#include "serve/thread.h"
+#include "tell/log.h"
+#include "thread.h"
 
 /* Files that are open beside clients: those of loops, stores and listeners. */
 enum { OTHER_FILES = 512 };
@@ -54,7 +54,7 @@ weir_registry *weir_server_load(weir_server *server) {
   reading one = {.server = server, .faults = faults};
   pthread_t thread;
   bool has_loops = server->registry != NULL;
-  if (has_loops && weir_serve_start_thread(&thread, read_behind_loops, &one))
+  if (has_loops && weir_start_thread(&thread, read_behind_loops, &one))
     pthread_join(thread, NULL);
   else
     read_registry(&one);
@@ -173,7 +173,7 @@ weir_ahead *weir_ahead_begin(const weir_registry *fresh, const weir_registry *ol
   for (size_t i = 0; i < ahead->count; i++) {
     ahead_store *one = &ahead->stores[i];
     atomic_fetch_add(&ahead->under_way, 1);
-    one->has_thread = weir_serve_start_thread(&one->thread, connect_one, one);
+    one->has_thread = weir_start_thread(&one->thread, connect_one, one);
     if (!one->has_thread) atomic_fetch_sub(&ahead->under_way, 1);
   }
   return ahead;

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "serve/protocols.h"
-#include "serve/tick.h"
+#include "turn/turn.h"
 
 /* A client that has not logged in may send no more than that takes. */
 enum { STRANGER_ARGUMENTS = 16, STRANGER_BYTES = 8192 };
@@ -54,27 +54,27 @@ static size_t count_keys(const void *context, const char *name, size_t length) {
 }
 
 /* False: the refusal is in `text`. */
-static bool ask_tick(weir_connection *connection, weir_ask *ask, weir_bytes *text) {
-  weir_tick *tick = &connection->loop->tick;
+static bool ask_tick(weir_connection *connection, weir_order *order, weir_bytes *text) {
+  weir_turn *turn = &connection->loop->turn;
   weir_status status;
   weir_message refusal;
   refusal.text[0] = '\0'; /* and no more of it: this is the common case */
   char client[WEIR_KEPT_CLIENT_BYTES];
-  if (weir_ask_is(ask, WEIR_VERB_HOLDS)) {
+  if (weir_order_is(order, WEIR_VERB_HOLDS)) {
     if (!connection->may_hold) watch_peer(connection);
     weir_connection_describe(connection, connection->speaks.resp.session.name, client);
-    ask->holder = &connection->holder;
-    ask->client = client;
+    order->holder = &connection->holder;
+    order->client = client;
   }
-  uint32_t answer = ask->keys != NULL ? weir_groups_add(tick, ask, 0, &status, &refusal)
-                                      : weir_tick_add_ask(tick, ask, 0, &status, &refusal);
-  ask->client = NULL;
+  uint32_t answer = order->keys != NULL ? weir_groups_add(turn, order, 0, &status, &refusal)
+                                        : weir_turn_add_order(turn, order, 0, &status, &refusal);
+  order->client = NULL;
   if (status != WEIR_OK) {
     weir_resp_error(text, refusal.text);
     return false;
   }
   weir_connection_queue(connection, answer);
-  if (ask->keys != NULL) connection->share = 1; /* the last of this turn: it holds up others */
+  if (order->keys != NULL) connection->share = 1; /* the last of this turn: it holds up others */
   return true;
 }
 
@@ -90,10 +90,10 @@ static uint64_t mark_of(const weir_connection *connection, const weir_resp_reque
 static weir_read_result read_request(weir_connection *connection, const char *bytes, size_t length,
                                      size_t *used) {
   weir_loop *loop = connection->loop;
-  const weir_config *config = loop->tick.registry->config;
+  const weir_config *config = loop->turn.registry->config;
   const weir_config_listener *listener = connection->port->config;
   weir_resp_session *session = &connection->speaks.resp.session;
-  weir_bytes *text = &loop->reply; /* free until the tick's answers are worded */
+  weir_bytes *text = &loop->reply; /* free until the turn's answers are worded */
   text->length = 0;
 
   bool stranger = listener->credential_count > 0 && !session->known;
@@ -123,50 +123,50 @@ static weir_read_result read_request(weir_connection *connection, const char *by
     return WEIR_READ_HELD;
   }
 
-  weir_ask ask;
-  weir_ask_room room;
+  weir_order order;
+  weir_order_room room;
   const weir_resp_server server = {
       .credentials = listener->credentials,
       .credential_count = listener->credential_count,
       .throttle = config->throttle.enabled,
       .throttlecrab = config->throttle.throttlecrab,
       .key_most = (size_t)config->limits.key_bytes,
-      .count_keys = loop->tick.registry->group_count > 0 ? count_keys : NULL,
-      .context = loop->tick.registry,
+      .count_keys = loop->turn.registry->group_count > 0 ? count_keys : NULL,
+      .context = loop->turn.registry,
   };
-  weir_resp_outcome outcome = weir_resp_run(session, &server, &request, text, &ask, &room);
+  weir_resp_outcome outcome = weir_resp_run(session, &server, &request, text, &order, &room);
   if (outcome == WEIR_RESP_STRANGER && !weir_connection_may_refuse(connection, mark)) {
     *used = 0;
     return WEIR_READ_HELD;
   }
   weir_serve_count(&loop->served.counts.resp, 1);
   if (outcome == WEIR_RESP_INFO) write_info(connection, text);
-  if (outcome != WEIR_RESP_ASKS || !ask_tick(connection, &ask, text))
+  if (outcome != WEIR_RESP_ASKS || !ask_tick(connection, &order, text))
     weir_connection_queue_text(connection, text->data, text->length);
   if (outcome == WEIR_RESP_LEAVES) return WEIR_READ_ENDS;
-  bool ends_turn = outcome == WEIR_RESP_ASKS && weir_ask_is(&ask, WEIR_VERB_ENDS_TURN);
+  bool ends_turn = outcome == WEIR_RESP_ASKS && weir_order_is(&order, WEIR_VERB_ENDS_TURN);
   return ends_turn ? WEIR_READ_TURN : WEIR_READ_ONE;
 }
 
-static void word_answer(weir_connection *connection, const weir_tick *tick,
+static void word_answer(weir_connection *connection, const weir_turn *turn,
                         const weir_answer *answer, weir_bytes *out) {
   weir_loop *loop = connection->loop;
   if (answer->kind == WEIR_ANSWER_GROUP) {
     weir_group_reply told;
-    const weir_ask group_ask = {.verb = answer->is.group.verb, .form = answer->is.group.form};
-    weir_groups_reply(tick, answer, &told);
+    const weir_order group_ask = {.verb = answer->is.group.verb, .form = answer->is.group.form};
+    weir_groups_reply(turn, answer, &told);
     weir_served_note_group(&loop->served, answer->is.group.group, group_ask.verb, &told,
-                           WEIR_SERVED_RESP, loop->tick.now_us);
+                           WEIR_SERVED_RESP, loop->turn.now_us);
     weir_resp_answer(&group_ask, &told.whole, out);
     return;
   }
-  const weir_ask *ask = &answer->is.request.ask;
+  const weir_order *order = &answer->is.request.order;
   weir_decision decision;
   weir_reply reply;
-  weir_tick_reply(tick, answer, &decision, &reply);
-  weir_served_note(&loop->served, answer->is.request.named, ask->verb, &reply, WEIR_SERVED_RESP,
-                   loop->tick.now_us);
-  weir_resp_answer(ask, &reply, out);
+  weir_turn_reply(turn, answer, &decision, &reply);
+  weir_served_note(&loop->served, answer->is.request.named, order->verb, &reply, WEIR_SERVED_RESP,
+                   loop->turn.now_us);
+  weir_resp_answer(order, &reply, out);
 }
 
 static const char full[] = "-ERR max number of clients reached\r\n";

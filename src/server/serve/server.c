@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "serve/certificates.h"
-#include "serve/log.h"
 #include "serve/protocols.h"
-#include "serve/thread.h"
+#include "tell/log.h"
+#include "thread.h"
 
 enum { EXIT_CONFIG = 2, EXIT_START = 3 };
 
@@ -64,7 +64,7 @@ static void stop_sockets(weir_server *server) {
     if (service->sockets[i].protocol != WEIR_CONFIG_ADMIN) weir_socket_stop(&service->sockets[i]);
 }
 
-/* Once a day, at the first tick, and whenever others may be in use. */
+/* Once a day, at the first turn, and whenever others may be in use. */
 static void look_at_certificates(weir_server *server) {
   enum { EVERY_S = 24 * 3600 };
   int64_t now_us = weir_monotonic_us();
@@ -182,9 +182,8 @@ static bool start_loops(weir_server *server) {
       return false;
   log_sockets(&server->service, false);
 
-  while (server->started < wanted &&
-         weir_serve_start_thread(&server->threads[server->started], run_loop,
-                                 &server->loops[server->started]))
+  while (server->started < wanted && weir_start_thread(&server->threads[server->started], run_loop,
+                                                       &server->loops[server->started]))
     server->started++;
   if (server->started < wanted) weir_serve_log("a thread could not be started");
   return server->started == wanted;

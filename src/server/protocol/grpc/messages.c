@@ -142,7 +142,7 @@ static bool read_descriptor(reader from, weir_envoy_request *request, weir_messa
       while (next_field(&read.bytes, &inner))
         if (is(&inner, 1, VARINT))
           descriptor->hits =
-              inner.value < WEIR_ASK_COST_MOST ? (int64_t)inner.value : WEIR_ASK_COST_MOST;
+              inner.value < WEIR_ORDER_COST_MOST ? (int64_t)inner.value : WEIR_ORDER_COST_MOST;
       good = end(&read.bytes, why);
     }
     if (is(&read, 4, VARINT)) descriptor->gives_back = read.value != 0;
@@ -176,7 +176,7 @@ bool weir_grpc_read_request(const char *bytes, size_t length, weir_envoy_request
   if (request->count == 0)
     return refuse(why, "descriptors: 1 to %d are accepted", WEIR_ENVOY_DESCRIPTORS_MOST);
   if (hits == 0) hits = 1;
-  if (hits > WEIR_ASK_COST_MOST) hits = WEIR_ASK_COST_MOST;
+  if (hits > WEIR_ORDER_COST_MOST) hits = WEIR_ORDER_COST_MOST;
   for (size_t i = 0; i < request->count; i++)
     if (request->descriptors[i].hits < 0) request->descriptors[i].hits = hits;
   return true;

@@ -50,7 +50,7 @@ struct stream {
   weir_grpc_status status; /* of its trailers */
   weir_bytes credential;
   bool has_credential, has_id;
-  char id_text[WEIR_ASK_ID_MOST];
+  char id_text[WEIR_ORDER_ID_MOST];
   size_t id_length;
   weir_bytes body; /* the request's, prefix and message; then the answer's */
   size_t sent;
@@ -131,7 +131,7 @@ static int64_t read_timeout(const uint8_t *value, size_t length) {
   } units[] = {{'H', INT64_C(3600000000)}, {'M', 60000000}, {'S', 1000000}, {'m', 1000}, {'u', 1}};
   int64_t number;
   if (length < 2 || length > 9 || value[0] == '-' ||
-      !weir_ask_number((const char *)value, length - 1, &number))
+      !weir_order_number((const char *)value, length - 1, &number))
     return INT64_MAX;
   char unit = (char)value[length - 1];
   if (unit == 'n') return number / 1000;
@@ -220,7 +220,7 @@ static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, const u
     weir_bytes_add(&one->credential, value, length);
   } else if (is(name, name_length, "x-request-id")) {
     /* One that comes twice names nothing. */
-    bool is_good = !one->has_id && weir_ask_is_id((const char *)value, length);
+    bool is_good = !one->has_id && weir_order_is_id((const char *)value, length);
     one->id_length = is_good ? length : 0;
     memcpy(one->id_text, value, one->id_length);
     one->has_id = true;

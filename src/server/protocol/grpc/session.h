@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "protocol/ask.h"
 #include "protocol/bytes.h"
+#include "protocol/order.h"
 
 /* --- messages -----------------------------------------------------------------------------------
  *
@@ -81,7 +81,7 @@ typedef struct weir_grpc_call {
   const char *credential; /* of the field "authorization"; NULL: it has none */
   size_t credential_length;
   const char *id;     /* of the field "x-request-id" */
-  size_t id_length;   /* 0: it has none, or one that weir_ask_is_id() does not know */
+  size_t id_length;   /* 0: it has none, or one that weir_order_is_id() does not know */
   int64_t timeout_us; /* INT64_MAX: it has its time */
   const char *message;
   size_t length;

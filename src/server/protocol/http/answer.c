@@ -163,9 +163,9 @@ static void write_keys(const weir_reply *reply, weir_bytes *out) {
 }
 
 /* What weir take --json prints, with true or false for allowed. */
-static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {
+static void write_decision(const weir_order *order, const weir_reply *reply, weir_bytes *out) {
   const weir_decision *decision = reply->decision;
-  bool charges = !weir_ask_is(ask, WEIR_VERB_LOOKS) && decision != NULL && decision->allowed;
+  bool charges = !weir_order_is(order, WEIR_VERB_LOOKS) && decision != NULL && decision->allowed;
   weir_bytes_text(out, "{\"limiter\":");
   write_string(out, reply->of.name, strlen(reply->of.name));
   write_keys(reply, out);
@@ -210,9 +210,9 @@ static void write_decision(const weir_ask *ask, const weir_reply *reply, weir_by
 }
 
 /* Of what was released: whether it was held until then, and whether the store knows. */
-static void write_place(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {
+static void write_place(const weir_order *order, const weir_reply *reply, weir_bytes *out) {
   weir_bytes_text(out, reply->is.held.is_held ? "{\"held\":true" : "{\"held\":false");
-  if (weir_ask_is(ask, WEIR_VERB_RELEASES)) {
+  if (weir_order_is(order, WEIR_VERB_RELEASES)) {
     weir_bytes_text(out, ",\"store\":\"");
     weir_bytes_text(out, weir_status_name(reply->is.held.store));
     weir_bytes_text(out, "\"");
@@ -222,8 +222,9 @@ static void write_place(const weir_ask *ask, const weir_reply *reply, weir_bytes
   weir_bytes_text(out, "}\n");
 }
 
-static void write_throttle(const weir_ask *ask, const weir_decision *decision, weir_bytes *out) {
-  bool allowed = decision->allowed || ask->cost == 0;
+static void write_throttle(const weir_order *order, const weir_decision *decision,
+                           weir_bytes *out) {
+  bool allowed = decision->allowed || order->cost == 0;
   weir_bytes_text(out, allowed ? "{\"allowed\":true" : "{\"allowed\":false");
   add_number(out, ",\"limit\":", decision->limit);
   add_number(out, ",\"remaining\":", decision->remaining);
@@ -304,8 +305,9 @@ static weir_http_text find_violated(const weir_reply *reply,
   return violated;
 }
 
-void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_listener *listener,
-                      const weir_reply *reply, weir_bytes *out) {
+void weir_http_answer(const weir_order *order, unsigned format,
+                      const weir_config_listener *listener, const weir_reply *reply,
+                      weir_bytes *out) {
   weir_bytes body = {0};
   if (reply->status != WEIR_OK) {
     bool is_callers = weir_status_classify(reply->status) == WEIR_CLASS_CALLER;
@@ -315,7 +317,7 @@ void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_li
     weir_http_refuse(&refusal, format, out);
     return;
   }
-  bool checks = ask->form == WEIR_HTTP_CHECK;
+  bool checks = order->form == WEIR_HTTP_CHECK;
   bool decides = reply->decision != NULL;
   bool denies = checks && decides && !reply->decision->allowed;
   int status = denies ? listener->denied_status : 200;
@@ -345,12 +347,12 @@ void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_li
                       ? reply->is.group.denied_by
                       : reply->of.name,
                   find_violated(reply, fields), &body);
-  else if (ask->form == WEIR_HTTP_THROTTLE)
-    write_throttle(ask, reply->decision, &body);
-  else if (!checks && weir_ask_is(ask, WEIR_VERB_OF_PLACE))
-    write_place(ask, reply, &body);
+  else if (order->form == WEIR_HTTP_THROTTLE)
+    write_throttle(order, reply->decision, &body);
+  else if (!checks && weir_order_is(order, WEIR_VERB_OF_PLACE))
+    write_place(order, reply, &body);
   else if (!checks)
-    write_decision(ask, reply, &body);
+    write_decision(order, reply, &body);
   end(checks ? "application/problem+json" : "application/json", &body, format, out);
   weir_bytes_free(&body);
 }

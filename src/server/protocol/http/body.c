@@ -37,16 +37,16 @@ static bool read_hits(const json_t *value, int64_t *hits) {
   int64_t read = -1;
   if (json_is_integer(value)) read = json_integer_value(value);
   bool is_quoted = digits > 0 && digits <= 20 && strspn(text, "0123456789") == digits;
-  if (is_quoted && !weir_ask_number(text, digits, &read)) read = INT64_MAX;
+  if (is_quoted && !weir_order_number(text, digits, &read)) read = INT64_MAX;
   if (read < 0) return false;
-  *hits = read < WEIR_ASK_COST_MOST ? read : WEIR_ASK_COST_MOST;
+  *hits = read < WEIR_ORDER_COST_MOST ? read : WEIR_ORDER_COST_MOST;
   return true;
 }
 
-static bool read_amount(const json_t *value, weir_ask_amount *amount) {
+static bool read_amount(const json_t *value, weir_order_amount *amount) {
   bool is_list = json_is_array(value);
   size_t count = is_list ? json_array_size(value) : 1;
-  if (count < 1 || count > WEIR_ASK_COSTS_MOST) return false;
+  if (count < 1 || count > WEIR_ORDER_COSTS_MOST) return false;
   for (size_t i = 0; i < count; i++) {
     const json_t *one = is_list ? json_array_get(value, i) : value;
     if (!json_is_integer(one)) return false;
@@ -56,12 +56,12 @@ static bool read_amount(const json_t *value, weir_ask_amount *amount) {
   return true;
 }
 
-static bool read_texts(const json_t *list, weir_ask_key *texts, size_t *length) {
+static bool read_texts(const json_t *list, weir_order_key *texts, size_t *length) {
   size_t count = json_array_size(list);
   for (size_t i = 0; i < count && count <= WEIR_CONFIG_MEMBERS_MOST; i++) {
     const json_t *one = json_array_get(list, i);
     if (!json_is_string(one) || json_string_length(one) == 0) return false;
-    texts[i] = (weir_ask_key){json_string_value(one), json_string_length(one)};
+    texts[i] = (weir_order_key){json_string_value(one), json_string_length(one)};
   }
   *length = count;
   return count > 0 && count <= WEIR_CONFIG_MEMBERS_MOST;

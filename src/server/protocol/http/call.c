@@ -182,7 +182,7 @@ static size_t find_argument(weir_http_text query, const char *name, weir_http_te
 static bool take_argument(weir_http_call *call, weir_arg arg, const weir_said *said,
                           weir_http_refusal *refusal) {
   refusal->status = 400;
-  return weir_args[arg].read(&call->ask, &call->room, said, &refusal->why);
+  return weir_args[arg].read(&call->order, &call->room, said, &refusal->why);
 }
 
 /* As it is sent in a query. How often it is there. */
@@ -273,8 +273,8 @@ bool weir_http_read_key(const weir_http_request *request, const weir_config_list
       break;
   }
   if (call->text.failed) return weir_http_decline(refusal, 503, "the server is short of memory");
-  call->ask.key = call->text.data + begin;
-  call->ask.key_length = call->text.length - begin;
+  call->order.key = call->text.data + begin;
+  call->order.key_length = call->text.length - begin;
   return true;
 }
 
@@ -282,12 +282,12 @@ bool weir_http_read_key(const weir_http_request *request, const weir_config_list
  */
 
 /* One key of a limiter, or several of a group. */
-static bool has_keys(const weir_ask *ask, weir_http_refusal *refusal) {
-  if (ask->key == NULL && ask->key_count == 0)
+static bool has_keys(const weir_order *order, weir_http_refusal *refusal) {
+  if (order->key == NULL && order->key_count == 0)
     return weir_http_decline(refusal, 400, "\"key\" is missing");
-  if (ask->key != NULL && ask->key_count > 0)
+  if (order->key != NULL && order->key_count > 0)
     return weir_http_decline(refusal, 400, "key, or of a group keys: one of them is accepted");
-  return ask->key_count > 0 || ask->key_length > 0 ||
+  return order->key_count > 0 || order->key_length > 0 ||
          weir_http_decline(refusal, 400, "key: a string that is not empty is accepted");
 }
 
@@ -295,15 +295,15 @@ static bool has_keys(const weir_ask *ask, weir_http_refusal *refusal) {
 static weir_http_member describe(const weir_verb_row *verb, weir_arg arg, weir_http_call *call,
                                  weir_said *said) {
   const weir_arg_row *row = &weir_args[arg];
-  weir_ask *ask = &call->ask;
+  weir_order *order = &call->order;
   weir_http_member member = {.name = row->json, .needed = weir_verb_needs(verb, arg)};
   *said = (weir_said){.name = row->json};
   if (arg == WEIR_ARG_KEY) {
-    member.text = &ask->key;
-    member.length = &ask->key_length;
+    member.text = &order->key;
+    member.length = &order->key_length;
   } else if (arg == WEIR_ARG_KEYS) {
     member.texts = call->room.keys;
-    member.length = &ask->key_count;
+    member.length = &order->key_count;
   } else if (row->kind == WEIR_ARG_IS_AMOUNT) {
     member.amount = weir_arg_amount(arg, &call->room);
   } else if (row->kind == WEIR_ARG_IS_FLAG) {
@@ -326,17 +326,19 @@ static bool is_there(weir_arg arg, const weir_said *said, weir_http_call *call) 
 /* An object of JSON: the limiter, and a member for each argument of the verb. */
 static bool read_members(const weir_http_request *request, const weir_verb_row *verb,
                          weir_http_call *call, weir_http_refusal *refusal) {
-  weir_ask *ask = &call->ask;
+  weir_order *order = &call->order;
   weir_said said[WEIR_ARGS];
-  weir_http_member members[WEIR_ARGS + 1] = {
-      {.name = "limiter", .text = &ask->limiter, .length = &ask->limiter_length, .needed = true}};
+  weir_http_member members[WEIR_ARGS + 1] = {{.name = "limiter",
+                                              .text = &order->limiter,
+                                              .length = &order->limiter_length,
+                                              .needed = true}};
   size_t count = 1;
   for (size_t i = 0; i < WEIR_ARGS; i++)
     if (weir_verb_accepts(verb, i)) members[count++] = describe(verb, (weir_arg)i, call, &said[i]);
-  ask->form = WEIR_HTTP_DECISION;
+  order->form = WEIR_HTTP_DECISION;
   if (!weir_http_read_body(request, members, count, call, refusal)) return false;
-  if (!weir_verb_needs(verb, WEIR_ARG_KEY) && !has_keys(ask, refusal)) return false;
-  if (ask->key_count > 0) ask->keys = call->room.keys;
+  if (!weir_verb_needs(verb, WEIR_ARG_KEY) && !has_keys(order, refusal)) return false;
+  if (order->key_count > 0) order->keys = call->room.keys;
   for (size_t i = WEIR_ARG_KEYS + 1; i < WEIR_ARGS; i++)
     if (weir_verb_needs(verb, i) && !take_argument(call, (weir_arg)i, &said[i], refusal))
       return false;
@@ -345,7 +347,7 @@ static bool read_members(const weir_http_request *request, const weir_verb_row *
         is_there((weir_arg)i, &said[i], call) &&
         !take_argument(call, (weir_arg)i, &said[i], refusal))
       return false;
-  if (!ask->up_to || ask->costs == NULL) return true;
+  if (!order->up_to || order->costs == NULL) return true;
   return weir_http_decline(refusal, 400, "up_to: one cost for every rule is accepted");
 }
 
@@ -353,28 +355,28 @@ static bool read_members(const weir_http_request *request, const weir_verb_row *
  * know it does not look at. */
 static bool read_throttle(const weir_http_request *request, weir_http_call *call,
                           weir_http_refusal *refusal) {
-  weir_ask *ask = &call->ask;
+  weir_order *order = &call->order;
   int64_t quantity = 1;
   const json_t *ignored = NULL;
   const weir_http_member members[] = {
-      {.name = "key", .text = &ask->key, .length = &ask->key_length, .needed = true},
-      {.name = "max_burst", .number = &ask->burst, .needed = true},
-      {.name = "count_per_period", .number = &ask->count, .needed = true},
-      {.name = "period", .number = &ask->period_s, .needed = true},
+      {.name = "key", .text = &order->key, .length = &order->key_length, .needed = true},
+      {.name = "max_burst", .number = &order->burst, .needed = true},
+      {.name = "count_per_period", .number = &order->count, .needed = true},
+      {.name = "period", .number = &order->period_s, .needed = true},
       {.name = "quantity", .number = &quantity},
       {.name = "", .any = &ignored, .is_any_other = true},
   };
-  ask->form = WEIR_HTTP_THROTTLE;
-  ask->brings_rule = true;
+  order->form = WEIR_HTTP_THROTTLE;
+  order->brings_rule = true;
   if (!weir_http_read_body(request, members, sizeof members / sizeof *members, call, refusal))
     return false;
-  if (ask->burst < 1 || ask->count < 1 || ask->period_s < 1)
+  if (order->burst < 1 || order->count < 1 || order->period_s < 1)
     return weir_http_decline(refusal, 400,
                              "max_burst, count_per_period and period: 1 or more is accepted");
-  if (quantity < 0 || quantity > WEIR_ASK_COST_MOST)
+  if (quantity < 0 || quantity > WEIR_ORDER_COST_MOST)
     return weir_http_decline(refusal, 400, "quantity: 0 to 2147483648 is accepted");
-  ask->verb = &weir_verbs[quantity == 0 ? WEIR_VERB_PEEK : WEIR_VERB_TAKE];
-  ask->cost = quantity;
+  order->verb = &weir_verbs[quantity == 0 ? WEIR_VERB_PEEK : WEIR_VERB_TAKE];
+  order->cost = quantity;
   return true;
 }
 
@@ -427,12 +429,12 @@ bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
   const weir_verb_row *row = find_check(request);
   size_t other = 0;
   if (row != NULL) {
-    weir_ask *ask = &call->ask;
+    weir_order *order = &call->order;
     size_t length = strlen(row->path);
-    ask->verb = row;
-    ask->form = WEIR_HTTP_CHECK;
-    ask->limiter = request->path.bytes + length;
-    ask->limiter_length = request->path.length - length;
+    order->verb = row;
+    order->form = WEIR_HTTP_CHECK;
+    order->limiter = request->path.bytes + length;
+    order->limiter_length = request->path.length - length;
     return read_query(request, row, call, refusal);
   }
   for (size_t i = 0; row == NULL && i < WEIR_VERBS; i++)
@@ -442,7 +444,7 @@ bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
   if (other == OTHERS) return decline_path(refusal);
   if (request->method.length != 4 || memcmp(request->method.bytes, "POST", 4) != 0)
     return weir_http_decline(refusal, 405, "POST is accepted here");
-  call->ask.verb = row;
+  call->order.verb = row;
   if (!weir_http_is_json(request, refusal)) return false;
   return row != NULL ? read_members(request, row, call, refusal)
                      : others[other].read(request, call, refusal);

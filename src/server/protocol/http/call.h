@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "config/config.h"
-#include "protocol/ask.h"
 #include "protocol/bytes.h"
+#include "protocol/order.h"
 #include "protocol/verb.h"
 
 /* --- requests as they are parsed ----------------------------------------------------------------
@@ -80,7 +80,7 @@ bool weir_http_next_chunk(const weir_http_request *request, size_t *position,
 
 enum { WEIR_HTTP_TEXT_MOST = 16 * 1024 }; /* of X-Forwarded-For; what is longer is no request */
 
-/* How an answer is worded: weir_ask.form. */
+/* How an answer is worded: weir_order.form. */
 enum weir_http_form {
   WEIR_HTTP_CHECK,    /* by its status */
   WEIR_HTTP_DECISION, /* JSON with all there is */
@@ -96,11 +96,11 @@ enum weir_http_format {
 
 /* One call. Zero it before use, and free what it holds when the request has been passed on. */
 typedef struct weir_http_call {
-  weir_ask ask;
-  weir_ask_room room;        /* for `ask` to point to */
+  weir_order order;
+  weir_order_room room;      /* for `order` to point to */
   weir_envoy_request *envoy; /* what is asked instead, by POST /json; else NULL */
   weir_config_key key;       /* of a check: where its key stands */
-  json_t *body;              /* holds what `ask` or `envoy` points to */
+  json_t *body;              /* holds what `order` or `envoy` points to */
   weir_bytes text;           /* the same */
 } weir_http_call;
 
@@ -139,8 +139,9 @@ bool weir_http_is_token(weir_http_text shown, const weir_config_credential *toke
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-void weir_http_answer(const weir_ask *ask, unsigned format, const weir_config_listener *listener,
-                      const weir_reply *reply, weir_bytes *out);
+void weir_http_answer(const weir_order *order, unsigned format,
+                      const weir_config_listener *listener, const weir_reply *reply,
+                      weir_bytes *out);
 
 /* To POST /json. */
 void weir_http_answer_envoy(const weir_envoy_answer *answer, unsigned format, weir_bytes *out);
@@ -165,13 +166,13 @@ bool weir_http_decline(weir_http_refusal *refusal, int status, const char *forma
 /* A member of an object: what it is called, and where it goes. null is as if it were not there. */
 typedef struct weir_http_member {
   const char *name;
-  const char *other;       /* its second spelling; NULL: none */
-  const char **text;       /* a string, which is not empty where it is needed, with its length: */
-  size_t *length;          /* or, with its count, a list of */
-  weir_ask_key *texts;     /* 1 to WEIR_CONFIG_MEMBERS_MOST strings that are not empty, */
-  int64_t *number;         /* or a whole number, */
-  weir_ask_amount *amount; /* one for every rule, or a list of one for each, */
-  int64_t *hits; /* one from 0 to WEIR_ASK_COST_MOST, which stands for more, perhaps quoted, */
+  const char *other;         /* its second spelling; NULL: none */
+  const char **text;         /* a string, which is not empty where it is needed, with its length: */
+  size_t *length;            /* or, with its count, a list of */
+  weir_order_key *texts;     /* 1 to WEIR_CONFIG_MEMBERS_MOST strings that are not empty, */
+  int64_t *number;           /* or a whole number, */
+  weir_order_amount *amount; /* one for every rule, or a list of one for each, */
+  int64_t *hits; /* one from 0 to WEIR_ORDER_COST_MOST, which stands for more, perhaps quoted, */
   bool *flag;    /* true or false, */
   const json_t **list; /* an array of objects, */
   json_t **object;     /* an object, */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* How an answer is worded: weir_ask.form. Names and values are a flat array in RESP2 and a map in RESP3,
+/* How an answer is worded: weir_order.form. Names and values are a flat array in RESP2 and a map in RESP3,
  * by what the connection spoke when it asked. */
 enum form { FLAT, MAP, CL_THROTTLE, THROTTLE };
 
@@ -21,8 +21,8 @@ typedef struct weir_resp_call {
   const weir_resp_argument *arguments; /* [0] is the command's name */
   size_t count;
   weir_bytes *out;
-  weir_ask *ask;
-  weir_ask_room *room;
+  weir_order *order;
+  weir_order_room *room;
   const weir_verb_row *row; /* of a command that names a limiter */
   enum form form;           /* of one that brings its rule */
 } weir_resp_call;
@@ -208,8 +208,8 @@ static bool take_key(const weir_resp_call *call, const weir_resp_argument *key) 
                       key->length, call->server->key_most);
     return false;
   }
-  call->ask->key = key->bytes;
-  call->ask->key_length = key->length;
+  call->order->key = key->bytes;
+  call->order->key_length = key->length;
   return true;
 }
 
@@ -229,10 +229,10 @@ static size_t take_keys(const weir_resp_call *call) {
   for (size_t i = 0; i < keys; i++) {
     if (!take_key(call, &arguments[2 + i])) return 0;
     if (keys > 1)
-      call->room->keys[i] = (weir_ask_key){arguments[2 + i].bytes, arguments[2 + i].length};
+      call->room->keys[i] = (weir_order_key){arguments[2 + i].bytes, arguments[2 + i].length};
   }
-  if (keys > 1) call->ask->keys = call->room->keys;
-  if (keys > 1) call->ask->key_count = keys;
+  if (keys > 1) call->order->keys = call->room->keys;
+  if (keys > 1) call->order->key_count = keys;
   return keys + 2;
 }
 
@@ -244,7 +244,7 @@ static bool take_argument(const weir_resp_call *call, weir_arg arg,
   weir_message why;
   if (row->kind == WEIR_ARG_IS_AMOUNT)
     weir_arg_read_amount(arg, call->room, said.text, said.length);
-  if (row->read(call->ask, call->room, &said, &why)) return true;
+  if (row->read(call->order, call->room, &said, &why)) return true;
   refuse(call, why.text);
   return false;
 }
@@ -261,10 +261,10 @@ static weir_arg find_word(const weir_verb_row *verb, const weir_resp_argument *w
 /* COMMAND limiter key, what the verb needs, and then words, most with a value behind them. */
 static weir_resp_outcome run_verb(const weir_resp_call *call) {
   const weir_resp_argument *arguments = call->arguments;
-  *call->ask = (weir_ask){.verb = call->row,
-                          .form = pairs_of(call->session),
-                          .limiter = arguments[1].bytes,
-                          .limiter_length = arguments[1].length};
+  *call->order = (weir_order){.verb = call->row,
+                              .form = pairs_of(call->session),
+                              .limiter = arguments[1].bytes,
+                              .limiter_length = arguments[1].length};
   size_t next = take_keys(call);
   if (next == 0) return WEIR_RESP_ANSWERED;
   for (size_t i = WEIR_ARG_KEYS + 1; i < WEIR_ARGS; i++)
@@ -277,7 +277,7 @@ static weir_resp_outcome run_verb(const weir_resp_call *call) {
     if (!take_argument(call, arg, &arguments[next + has_value])) return WEIR_RESP_ANSWERED;
     next += 1 + (size_t)has_value;
   }
-  if (call->ask->up_to && call->ask->costs != NULL)
+  if (call->order->up_to && call->order->costs != NULL)
     return refuse(call, "UPTO needs one cost for every rule");
   return WEIR_RESP_ASKS;
 }
@@ -295,7 +295,7 @@ static bool read_figures(const weir_resp_call *call, weir_resp_figures *figures)
   figures->count = call->count;
   figures->each[WEIR_RESP_FIGURES - 1] = 1;
   for (size_t i = 0; i < call->count - 2; i++)
-    if (!weir_ask_number(first[i].bytes, first[i].length, &figures->each[i])) return false;
+    if (!weir_order_number(first[i].bytes, first[i].length, &figures->each[i])) return false;
   if (length > sizeof figures->text) return true;
   memcpy(figures->text, first->bytes, length);
   figures->length = length;
@@ -310,22 +310,23 @@ static weir_resp_outcome run_with_rule(const weir_resp_call *call) {
     return refuse(call, "CL.THROTTLE is off: throttle.enabled");
   if (!is_cell && !call->server->throttlecrab) return refuse_unknown(call);
   weir_resp_figures *figures = &call->session->figures;
-  weir_ask *ask = call->ask;
-  *ask = (weir_ask){.form = call->form, .brings_rule = true};
+  weir_order *order = call->order;
+  *order = (weir_order){.form = call->form, .brings_rule = true};
   if (!take_key(call, &call->arguments[1])) return WEIR_RESP_ANSWERED;
   if (!read_figures(call, figures)) return refuse(call, "value is not an integer or out of range");
-  ask->burst = figures->each[0] + is_cell;
-  ask->count = figures->each[1];
-  ask->period_s = figures->each[2];
+  order->burst = figures->each[0] + is_cell;
+  order->count = figures->each[1];
+  order->period_s = figures->each[2];
   int64_t quantity = figures->each[3];
   if (figures->each[0] < 0) return refuse(call, "max_burst: 0 or more is accepted");
-  if (ask->count == 0 || ask->period_s == 0) return refuse(call, "Zero rates are not supported");
-  if (ask->count < 0 || ask->period_s < 0)
+  if (order->count == 0 || order->period_s == 0)
+    return refuse(call, "Zero rates are not supported");
+  if (order->count < 0 || order->period_s < 0)
     return refuse(call, "count and period: 1 or more is accepted");
-  if (quantity < 0 || quantity > WEIR_ASK_COST_MOST)
+  if (quantity < 0 || quantity > WEIR_ORDER_COST_MOST)
     return refuse(call, "quantity: 0 to 2147483648 is accepted; nothing is given back");
-  ask->verb = &weir_verbs[quantity == 0 ? WEIR_VERB_PEEK : WEIR_VERB_TAKE];
-  ask->cost = quantity;
+  order->verb = &weir_verbs[quantity == 0 ? WEIR_VERB_PEEK : WEIR_VERB_TAKE];
+  order->cost = quantity;
   return WEIR_RESP_ASKS;
 }
 
@@ -401,14 +402,14 @@ static command describe(const weir_verb_row *verb) {
 }
 
 weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_server *server,
-                                const weir_resp_request *request, weir_bytes *out, weir_ask *ask,
-                                weir_ask_room *room) {
+                                const weir_resp_request *request, weir_bytes *out,
+                                weir_order *order, weir_order_room *room) {
   weir_resp_call asked = {.session = session,
                           .server = server,
                           .arguments = request->arguments,
                           .count = request->count,
                           .out = out,
-                          .ask = ask,
+                          .order = order,
                           .room = room};
   command verb;
   const command *found = &verb;
@@ -465,7 +466,7 @@ static void write_cl_throttle(weir_bytes *out, bool allowed, const weir_decision
 
 /* As they were asked for: "1,480". */
 static void write_costs(weir_bytes *out, const int64_t *costs, size_t count) {
-  char text[WEIR_ASK_COSTS_MOST * (WEIR_NUMBER_BYTES + 1)];
+  char text[WEIR_ORDER_COSTS_MOST * (WEIR_NUMBER_BYTES + 1)];
   char *end = text;
   for (size_t i = 0; i < count; i++) {
     if (i > 0) *end++ = ',';
@@ -495,10 +496,10 @@ static void write_held(weir_bytes *out, const weir_reply *reply, bool names_it) 
   write_integers(out, "$13\r\nheld_until_us\r\n", &held->held_until_us, 1);
 }
 
-static void write_place(weir_bytes *out, const weir_ask *ask, const weir_reply *reply) {
+static void write_place(weir_bytes *out, const weir_order *order, const weir_reply *reply) {
   const int64_t held = reply->is.held.is_held;
-  bool releases = weir_ask_is(ask, WEIR_VERB_RELEASES);
-  begin_pairs(out, (enum form)ask->form, releases ? 2 : 3);
+  bool releases = weir_order_is(order, WEIR_VERB_RELEASES);
+  begin_pairs(out, (enum form)order->form, releases ? 2 : 3);
   write_integers(out, "$4\r\nheld\r\n", &held, 1);
   if (!releases) {
     write_held(out, reply, false);
@@ -511,10 +512,10 @@ static void write_place(weir_bytes *out, const weir_ask *ask, const weir_reply *
 
 /* What takes and settles has a stamp behind all else: empty where there is nothing to be settled. What
  * acquires has its place behind that, and a group the name of the limiter that denies. */
-static void write_fields(weir_bytes *out, const weir_ask *ask, const weir_reply *reply) {
+static void write_fields(weir_bytes *out, const weir_order *order, const weir_reply *reply) {
   const weir_decision *decision = reply->decision;
-  bool may_charge = !weir_ask_is(ask, WEIR_VERB_LOOKS);
-  bool holds = weir_ask_is(ask, WEIR_VERB_HOLDS);
+  bool may_charge = !weir_order_is(order, WEIR_VERB_LOOKS);
+  bool holds = weir_order_is(order, WEIR_VERB_HOLDS);
   const struct {
     const char *head; /* the field's name, as a bulk string */
     int64_t value;
@@ -526,7 +527,7 @@ static void write_fields(weir_bytes *out, const weir_ask *ask, const weir_reply 
                 {"$8\r\ndelay_us\r\n", decision->delay_us}};
   bool is_group = reply->kind == WEIR_REPLY_GROUP;
   size_t pairs = 9 + (size_t)may_charge + (holds ? 3 : 0) + (size_t)is_group;
-  begin_pairs(out, (enum form)ask->form, pairs);
+  begin_pairs(out, (enum form)order->form, pairs);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     write_integers(out, fields[i].head, &fields[i].value, 1);
   if (reply->costs == NULL) write_integers(out, "$4\r\ncost\r\n", &decision->cost, 1);
@@ -549,7 +550,7 @@ static void write_fields(weir_bytes *out, const weir_ask *ask, const weir_reply 
   weir_resp_bulk(out, denied_by, strlen(denied_by));
 }
 
-void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *out) {
+void weir_resp_answer(const weir_order *order, const weir_reply *reply, weir_bytes *out) {
   const weir_decision *decision = reply->decision;
   if (reply->status != WEIR_OK) {
     weir_message text;
@@ -557,16 +558,17 @@ void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *
     weir_resp_error(out, text.text);
     return;
   }
-  if (weir_ask_is(ask, WEIR_VERB_OF_PLACE)) {
-    write_place(out, ask, reply);
+  if (weir_order_is(order, WEIR_VERB_OF_PLACE)) {
+    write_place(out, order, reply);
     return;
   }
   if (decision == NULL) {
     weir_bytes_text(out, "+OK\r\n");
     return;
   }
-  bool allowed = decision->allowed || (ask->brings_rule && ask->cost == 0); /* that only looked */
-  switch ((enum form)ask->form) {
+  bool allowed =
+      decision->allowed || (order->brings_rule && order->cost == 0); /* that only looked */
+  switch ((enum form)order->form) {
     case CL_THROTTLE:
       write_cl_throttle(out, allowed, decision);
       break;
@@ -579,7 +581,7 @@ void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *
     }
     case FLAT:
     case MAP:
-      write_fields(out, ask, reply);
+      write_fields(out, order, reply);
       break;
   }
 }

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "config/config.h"
-#include "protocol/ask.h"
 #include "protocol/bytes.h"
+#include "protocol/order.h"
 #include "protocol/verb.h"
 
 /* --- requests as they are parsed ----------------------------------------------------------------
@@ -93,21 +93,21 @@ typedef struct weir_resp_server {
 typedef enum weir_resp_outcome {
   WEIR_RESP_ANSWERED, /* the answer is in `out` */
   WEIR_RESP_STRANGER, /* so is the refusal of a credential that is none */
-  WEIR_RESP_ASKS,     /* *ask is to be decided */
+  WEIR_RESP_ASKS,     /* *order is to be decided */
   WEIR_RESP_INFO,     /* the server is to describe itself: a bulk string */
   WEIR_RESP_LEAVES    /* the answer is in `out`; then the connection ends */
 } weir_resp_outcome;
 
 /* Runs one request of at least one argument. The room need not be filled in. */
 weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_server *server,
-                                const weir_resp_request *request, weir_bytes *out, weir_ask *ask,
-                                weir_ask_room *room);
+                                const weir_resp_request *request, weir_bytes *out,
+                                weir_order *order, weir_order_room *room);
 
 /* Whether it brings a user or password. */
 bool weir_resp_shows_credential(const weir_resp_request *request);
 
 /* The answer to what a command asked. */
-void weir_resp_answer(const weir_ask *ask, const weir_reply *reply, weir_bytes *out);
+void weir_resp_answer(const weir_order *order, const weir_reply *reply, weir_bytes *out);
 
 /* "-ERR text"; what is not printable ASCII becomes "?". */
 void weir_resp_error(weir_bytes *out, const char *text);

@@ -1,5 +1,5 @@
 /* Lines for those who run the server: composed where they are said, written by a thread of its own. */
-#include "serve/log.h"
+#include "tell/log.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include <weir/backend.h>
 
 #include "condition.h"
-#include "serve/thread.h"
+#include "thread.h"
 
 /* A write of 4 KiB at most goes into a pipe as a whole, so lines of processes do not mix. A line has
  * room for a text in which every byte is escaped. */
@@ -182,7 +182,7 @@ static void *write_lines(void *nothing) {
 
 void weir_serve_log_begin(void) {
   waiting.is_running = weir_condition_init(&waiting.has_ended) &&
-                       weir_serve_start_thread(&waiting.thread, write_lines, NULL);
+                       weir_start_thread(&waiting.thread, write_lines, NULL);
 }
 
 /* A thread that is still writing when the second is over ends with the process. */

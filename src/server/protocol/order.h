@@ -1,6 +1,6 @@
 /* What a request asks, in whichever protocol it came, and what it is answered. */
-#ifndef WEIR_PROTOCOL_ASK_H
-#define WEIR_PROTOCOL_ASK_H
+#ifndef WEIR_PROTOCOL_ORDER_H
+#define WEIR_PROTOCOL_ORDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,57 +66,57 @@ bool weir_stamp_read(const char *text, size_t length, weir_take_stamp *stamp);
 
 struct weir_verb_row; /* of protocol/verb.h */
 
-enum { WEIR_ASK_OWN_COST = 0, WEIR_ASK_COSTS_MOST = 8 };
-#define WEIR_ASK_COST_MOST (INT64_C(1) << 31)
-#define WEIR_ASK_OWN_TIME INT64_C(0)
+enum { WEIR_ORDER_OWN_COST = 0, WEIR_ORDER_COSTS_MOST = 8 };
+#define WEIR_ORDER_COST_MOST (INT64_C(1) << 31)
+#define WEIR_ORDER_OWN_TIME INT64_C(0)
 
 /* A cost for every rule, or one for each. */
-typedef struct weir_ask_amount {
+typedef struct weir_order_amount {
   size_t count; /* 1: for every rule */
-  int64_t each[WEIR_ASK_COSTS_MOST];
-} weir_ask_amount;
+  int64_t each[WEIR_ORDER_COSTS_MOST];
+} weir_order_amount;
 
 /* A key of a group's, in the request's own bytes. */
-typedef struct weir_ask_key {
+typedef struct weir_order_key {
   const char *bytes;
   size_t length;
-} weir_ask_key;
+} weir_order_key;
 
 /* Limiter and key stand in the request's own bytes, costs and keys where they were read into. */
-typedef struct weir_ask {
+typedef struct weir_order {
   const struct weir_verb_row *verb;
   bool up_to;
   bool brings_rule; /* no limiter, but the three figures below */
   unsigned form;    /* how the protocol words the answer: its own enumeration */
   size_t key_length;
-  int64_t cost; /* for every rule; WEIR_ASK_OWN_COST: the limiter's own */
+  int64_t cost; /* for every rule; WEIR_ORDER_OWN_COST: the limiter's own */
   int64_t burst, count, period_s;
   int64_t taken; /* to settle, where cost and costs are what it cost in truth, which may be 0 */
   /* Its answer needs what stands above, and no more of it is kept till then. */
   const char *limiter;
   size_t limiter_length;
   const char *key;
-  const weir_ask_key *keys; /* of a group instead: one for each of its members; NULL: `key` */
+  const weir_order_key *keys; /* of a group instead: one for each of its members; NULL: `key` */
   size_t key_count;
-  const weir_ask_amount *costs;  /* one for each rule instead; NULL: `cost` */
-  const weir_ask_amount *takens; /* of as many as costs; NULL: `taken` */
-  bool has_stamp;                /* to settle: what was taken */
+  const weir_order_amount *costs;  /* one for each rule instead; NULL: `cost` */
+  const weir_order_amount *takens; /* of as many as costs; NULL: `taken` */
+  bool has_stamp;                  /* to settle: what was taken */
   weir_take_stamp stamp;
-  int64_t for_us;             /* to acquire: for how long at most, or WEIR_ASK_OWN_TIME */
+  int64_t for_us;             /* to acquire: for how long at most, or WEIR_ORDER_OWN_TIME */
   weir_place_name place;      /* to release, and to ask whether it is held */
   struct weir_holder *holder; /* the connection whose end releases it; NULL: none's */
   const char *client;         /* who acquires, as operators are told; NULL: not known */
-} weir_ask;
+} weir_order;
 
 /* What no bucket holds is never admitted; its answer says how the bucket stands all the same. */
-static inline bool weir_ask_never_fits(const weir_ask *ask) {
-  return ask->brings_rule && ask->cost > ask->burst;
+static inline bool weir_order_never_fits(const weir_order *order) {
+  return order->brings_rule && order->cost > order->burst;
 }
 
 /* What a caller names its request by, for the log: 1 to so many bytes of printable ASCII without '"'
  * and '\'. */
-enum { WEIR_ASK_ID_MOST = 64 };
-bool weir_ask_is_id(const char *bytes, size_t length);
+enum { WEIR_ORDER_ID_MOST = 64 };
+bool weir_order_is_id(const char *bytes, size_t length);
 
 /* Who asked, and who is answered. */
 typedef struct weir_reply_subject {
@@ -258,31 +258,31 @@ typedef struct weir_envoy_answer {
 int64_t weir_seconds_up(int64_t us);
 
 /* A whole number, all of it, of at most 18 digits, with or without a minus. False: it is none. */
-bool weir_ask_number(const char *text, size_t length, int64_t *number);
+bool weir_order_number(const char *text, size_t length, int64_t *number);
 
 /* Numbers between commas: "480", "1,480". False: they are none, or too many. */
-bool weir_ask_read_amount(const char *text, size_t length, weir_ask_amount *amount);
+bool weir_order_read_amount(const char *text, size_t length, weir_order_amount *amount);
 
-/* Whether these are costs: from `least` to WEIR_ASK_COST_MOST, of several one of them. False: *why says
+/* Whether these are costs: from `least` to WEIR_ORDER_COST_MOST, of several one of them. False: *why says
  * what is accepted for what is called `name`. */
-bool weir_ask_check_amount(const weir_ask_amount *amount, const char *name, int64_t least,
-                           weir_message *why);
+bool weir_order_check_amount(const weir_order_amount *amount, const char *name, int64_t least,
+                             weir_message *why);
 
 /* Passes them on: as one number, or as they are. */
-void weir_ask_set_cost(weir_ask *ask, const weir_ask_amount *amount);
+void weir_order_set_cost(weir_order *order, const weir_order_amount *amount);
 
 /* The same of what is settled. False: *why says what is wrong with it. */
-bool weir_ask_set_settlement(weir_ask *ask, const weir_ask_amount *taken,
-                             const weir_ask_amount *real, weir_message *why);
+bool weir_order_set_settlement(weir_order *order, const weir_order_amount *taken,
+                               const weir_order_amount *real, weir_message *why);
 
 /* Reads for how long a place is to be held. The same. */
-bool weir_ask_read_time(weir_ask *ask, const char *text, size_t length, weir_message *why);
+bool weir_order_read_time(weir_order *order, const char *text, size_t length, weir_message *why);
 
 /* Reads what a place is called. The same. */
-bool weir_ask_read_place(weir_ask *ask, const char *text, size_t length, weir_message *why);
+bool weir_order_read_place(weir_order *order, const char *text, size_t length, weir_message *why);
 
 /* Reads a stamp. False: *why says that it is none. */
-bool weir_ask_read_stamp(weir_ask *ask, const char *text, size_t length, weir_message *why);
+bool weir_order_read_stamp(weir_order *order, const char *text, size_t length, weir_message *why);
 
 /* Whether two secrets are the same, in a time that tells nothing about `known`. */
 bool weir_secret_equals(const char *known, size_t known_length, const char *given,

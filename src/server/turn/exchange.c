@@ -1,31 +1,31 @@
-#include "serve/exchange.h"
+#include "turn/exchange.h"
 
 #include <stdlib.h>
 
 #include "clock.h"
-#include "serve/tick.h"
+#include "turn/turn.h"
 
 /* --- what is left ------------------------------------------------------------------------------
  */
 
-static const weir_store *find_asked(const weir_tick *tick, size_t index) {
-  const weir_asked *asked = &tick->asked[index];
+static const weir_store *find_asked(const weir_turn *turn, size_t index) {
+  const weir_asked *asked = &turn->asked[index];
   if (asked->limiter != NULL) return asked->store;
-  if (asked->place != WEIR_NO_PLACE && tick->places[asked->place].kept != NULL)
-    return tick->places[asked->place].store;
+  if (asked->place != WEIR_NO_PLACE && turn->places[asked->place].kept != NULL)
+    return turn->places[asked->place].store;
   for (size_t i = 0; i < asked->release_count; i++)
-    if (tick->places[asked->releases + i].kept != NULL)
-      return tick->places[asked->releases + i].store;
+    if (turn->places[asked->releases + i].kept != NULL)
+      return turn->places[asked->releases + i].store;
   return NULL;
 }
 
-const weir_store *weir_exchange_waits_for(const weir_tick *tick, uint32_t first) {
-  for (uint32_t i = first; i != WEIR_NO_ANSWER; i = tick->answers[i].next) {
-    const weir_answer *answer = &tick->answers[i];
+const weir_store *weir_exchange_waits_for(const weir_turn *turn, uint32_t first) {
+  for (uint32_t i = first; i != WEIR_NO_ANSWER; i = turn->answers[i].next) {
+    const weir_answer *answer = &turn->answers[i];
     const weir_store *store = NULL;
     for (size_t j = 0; store == NULL && j < answer->asked_count; j++)
-      store = find_asked(tick, answer->asked + j);
-    if (store == NULL && answer->kind == WEIR_ANSWER_PARTS && weir_parts_may_return(tick, answer))
+      store = find_asked(turn, answer->asked + j);
+    if (store == NULL && answer->kind == WEIR_ANSWER_PARTS && weir_parts_may_return(turn, answer))
       store = answer->is.parts.store;
     if (store != NULL) return store;
   }
@@ -35,22 +35,22 @@ const weir_store *weir_exchange_waits_for(const weir_tick *tick, uint32_t first)
 /* --- a batch ----------------------------------------------------------------------------------- */
 
 /* Only what settles brings a decision: of all others it is not copied. */
-static void write_request(const weir_tick *tick, const weir_asked *one, weir_request *request) {
-  request->key = tick->bytes.data + one->key;
+static void write_request(const weir_turn *turn, const weir_asked *one, weir_request *request) {
+  request->key = turn->bytes.data + one->key;
   request->key_length = one->request.key_length;
   request->cost = one->request.cost;
-  request->costs = one->costs != WEIR_NO_COSTS ? tick->costs + one->costs : NULL;
+  request->costs = one->costs != WEIR_NO_COSTS ? turn->costs + one->costs : NULL;
   request->longest_wait_us = 0;
   request->flags = one->request.flags;
   if (request->flags & WEIR_REQUEST_SETTLE) request->decision = one->request.decision;
 }
 
-static void add(weir_exchange *exchange, weir_tick *tick, weir_asked *one) {
+static void add(weir_exchange *exchange, weir_turn *turn, weir_asked *one) {
   size_t at = exchange->count++;
-  write_request(tick, one, &exchange->requests[at]);
+  write_request(turn, one, &exchange->requests[at]);
   exchange->limiters[at] = one->limiter;
   exchange->asked[at] = one;
-  exchange->ticks[at] = tick;
+  exchange->turns[at] = turn;
 }
 
 static bool is_failure(weir_status status) {
@@ -101,7 +101,7 @@ static void release_batch(weir_exchange *exchange) {
     /* Whether it was lost before, the place's own state tells. */
     bool was_lost = exchange->statuses[i] == WEIR_PLACE_LOST;
     place->released = was_lost ? WEIR_OK : exchange->statuses[i];
-    weir_keeper_drop(exchange->ticks[i]->keeper, place->kept);
+    weir_keeper_drop(exchange->turns[i]->keeper, place->kept);
     place->kept = NULL;
   }
   exchange->count = 0;
@@ -116,7 +116,7 @@ static void acquire_batch(weir_exchange *exchange) {
                                 exchange->reservations, NULL);
   for (size_t i = 0; i < exchange->count; i++) {
     weir_asked_place *place = exchange->places[i];
-    weir_keeper *keeper = exchange->ticks[i]->keeper;
+    weir_keeper *keeper = exchange->turns[i]->keeper;
     take_answer(exchange, i);
     if (exchange->reservations[i] == NULL) {
       weir_keeper_drop(keeper, place->kept);
@@ -129,111 +129,111 @@ static void acquire_batch(weir_exchange *exchange) {
   exchange->count = 0;
 }
 
-static void add_released(weir_exchange *exchange, weir_tick *tick, const weir_store *store) {
-  for (size_t i = 0; i < tick->place_count; i++) {
-    weir_asked_place *place = &tick->places[i];
+static void add_released(weir_exchange *exchange, weir_turn *turn, const weir_store *store) {
+  for (size_t i = 0; i < turn->place_count; i++) {
+    weir_asked_place *place = &turn->places[i];
     if (!place->releases || place->kept == NULL || place->store != store) continue;
-    exchange->ticks[exchange->count] = tick;
+    exchange->turns[exchange->count] = turn;
     exchange->places[exchange->count++] = place;
     if (exchange->count == WEIR_BATCH_MOST) release_batch(exchange);
   }
 }
 
-static void add_acquired(weir_exchange *exchange, weir_tick *tick, const weir_store *store) {
-  int64_t now_us = tick->has_ends ? weir_monotonic_us() : 0;
-  for (size_t i = 0; i < tick->place_count; i++) {
-    weir_asked_place *place = &tick->places[i];
+static void add_acquired(weir_exchange *exchange, weir_turn *turn, const weir_store *store) {
+  int64_t now_us = turn->has_ends ? weir_monotonic_us() : 0;
+  for (size_t i = 0; i < turn->place_count; i++) {
+    weir_asked_place *place = &turn->places[i];
     if (place->releases || place->kept == NULL || place->store != store) continue;
-    if (!weir_tick_is_worth(tick, &tick->asked[place->request], now_us)) {
-      weir_keeper_drop(tick->keeper, place->kept);
+    if (!weir_turn_is_worth(turn, &turn->asked[place->request], now_us)) {
+      weir_keeper_drop(turn->keeper, place->kept);
       place->kept = NULL;
       continue;
     }
     exchange->places[exchange->count] = place;
-    add(exchange, tick, &tick->asked[place->request]);
+    add(exchange, turn, &turn->asked[place->request]);
     if (exchange->count == WEIR_BATCH_MOST) acquire_batch(exchange);
   }
 }
 
 /* --- asking ------------------------------------------------------------------------------------ */
 
-static void add_requests(weir_exchange *exchange, weir_tick *tick, const weir_store *store) {
-  int64_t now_us = tick->has_ends ? weir_monotonic_us() : 0;
-  for (size_t i = 0; i < tick->asked_count; i++) {
-    weir_asked *one = &tick->asked[i];
-    if (one->store != store || one->resets || !weir_tick_is_worth(tick, one, now_us) ||
+static void add_requests(weir_exchange *exchange, weir_turn *turn, const weir_store *store) {
+  int64_t now_us = turn->has_ends ? weir_monotonic_us() : 0;
+  for (size_t i = 0; i < turn->asked_count; i++) {
+    weir_asked *one = &turn->asked[i];
+    if (one->store != store || one->resets || !weir_turn_is_worth(turn, one, now_us) ||
         one->is_of_set)
       continue;
-    add(exchange, tick, one);
+    add(exchange, turn, one);
     if (exchange->count == WEIR_BATCH_MOST) decide_batch(exchange);
   }
 }
 
 /* Each in round trips of its own; what they leave to be asked goes out together. */
-static void decide_sets(weir_exchange *exchange, weir_tick *tick, const weir_store *store) {
-  for (size_t i = 0; i < tick->set_count; i++) {
-    weir_asked_set *set = &tick->sets[i];
+static void decide_sets(weir_exchange *exchange, weir_turn *turn, const weir_store *store) {
+  for (size_t i = 0; i < turn->set_count; i++) {
+    weir_asked_set *set = &turn->sets[i];
     if (set->store != store || set->is_decided) continue;
-    bool is_whole = weir_set_decide(tick, set);
+    bool is_whole = weir_set_decide(turn, set);
     for (size_t j = 0; j < set->count + set->behind; j++) {
-      weir_asked *one = &tick->asked[set->first + j];
+      weir_asked *one = &turn->asked[set->first + j];
       if (is_whole && j < set->count) note_answer(exchange, &one->request);
       if (one->limiter == NULL) continue;
-      add(exchange, tick, one);
+      add(exchange, turn, one);
       if (exchange->count == WEIR_BATCH_MOST) decide_batch(exchange);
     }
   }
 }
 
 /* A reset forgets what came before it over its connection: those have been decided. */
-static void reset_keys(weir_exchange *exchange, weir_tick *tick, const weir_store *store) {
-  for (size_t i = 0; i < tick->asked_count; i++) {
-    weir_asked *one = &tick->asked[i];
+static void reset_keys(weir_exchange *exchange, weir_turn *turn, const weir_store *store) {
+  for (size_t i = 0; i < turn->asked_count; i++) {
+    weir_asked *one = &turn->asked[i];
     if (!one->resets || one->limiter == NULL || one->store != store) continue;
-    one->request.status = weir_limiter_reset(one->limiter, tick->bytes.data + one->key,
+    one->request.status = weir_limiter_reset(one->limiter, turn->bytes.data + one->key,
                                              one->request.key_length, NULL);
     exchange->failed = exchange->failed || is_failure(one->request.status);
     one->limiter = NULL;
   }
 }
 
-static void return_parts(weir_tick *tick, const weir_store *store) {
-  for (size_t i = 0; i < tick->answer_count && tick->part_count > 0; i++) {
-    weir_answer *answer = &tick->answers[i];
+static void return_parts(weir_turn *turn, const weir_store *store) {
+  for (size_t i = 0; i < turn->answer_count && turn->part_count > 0; i++) {
+    weir_answer *answer = &turn->answers[i];
     if (answer->kind == WEIR_ANSWER_PARTS && answer->is.parts.store == store &&
-        weir_parts_may_return(tick, answer))
-      weir_parts_return(tick, answer);
+        weir_parts_may_return(turn, answer))
+      weir_parts_return(turn, answer);
   }
 }
 
-bool weir_exchange_ask(weir_exchange *exchange, weir_tick *const *ticks, size_t count,
+bool weir_exchange_ask(weir_exchange *exchange, weir_turn *const *turns, size_t count,
                        const weir_store *store) {
   bool has_places = false, has_more = false;
   for (size_t i = 0; i < count; i++) {
-    const weir_tick *tick = ticks[i];
-    has_places = has_places || tick->place_count > 0;
-    has_more = has_more || tick->set_count > 0 || tick->part_count > 0 || tick->has_resets;
+    const weir_turn *turn = turns[i];
+    has_places = has_places || turn->place_count > 0;
+    has_more = has_more || turn->set_count > 0 || turn->part_count > 0 || turn->has_resets;
   }
   exchange->failed = false;
   exchange->count = 0;
   if (has_places) { /* what is released goes first: who comes behind it finds it free */
     for (size_t i = 0; i < count; i++)
-      add_released(exchange, ticks[i], store);
+      add_released(exchange, turns[i], store);
     release_batch(exchange);
     for (size_t i = 0; i < count; i++)
-      add_acquired(exchange, ticks[i], store);
+      add_acquired(exchange, turns[i], store);
     acquire_batch(exchange);
   }
   for (size_t i = 0; i < count; i++)
-    add_requests(exchange, ticks[i], store);
+    add_requests(exchange, turns[i], store);
   decide_batch(exchange);
   if (has_more) { /* what is decided as one, what forgets, what goes back */
     for (size_t i = 0; i < count; i++)
-      decide_sets(exchange, ticks[i], store);
+      decide_sets(exchange, turns[i], store);
     decide_batch(exchange);
     for (size_t i = 0; i < count; i++) {
-      reset_keys(exchange, ticks[i], store);
-      return_parts(ticks[i], store);
+      reset_keys(exchange, turns[i], store);
+      return_parts(turns[i], store);
     }
   }
   return !exchange->failed;
@@ -246,7 +246,7 @@ typedef struct weir_known_batch {
   weir_request *requests;
   weir_limiter **limiters;
   bool *known;
-  uint32_t *asked; /* in tick->asked */
+  uint32_t *asked; /* in turn->asked */
 } weir_known_batch;
 
 static bool make_known(weir_known_batch *batch, size_t count) {
@@ -267,20 +267,20 @@ static void free_known(weir_known_batch *batch) {
 
 /* All at once, so that the order of a key's requests is kept. A place that is acquired, a set and a
  * reset are left. */
-size_t weir_exchange_know(weir_tick *tick, weir_exchange_filter *filter, void *context) {
+size_t weir_exchange_know(weir_turn *turn, weir_exchange_filter *filter, void *context) {
   weir_known_batch batch;
   size_t count = 0;
   size_t left = 0;
-  int64_t now_us = tick->has_ends ? weir_monotonic_us() : 0;
-  bool has_room = make_known(&batch, tick->asked_count);
-  for (size_t i = 0; i < tick->asked_count; i++) {
-    weir_asked *one = &tick->asked[i];
+  int64_t now_us = turn->has_ends ? weir_monotonic_us() : 0;
+  bool has_room = make_known(&batch, turn->asked_count);
+  for (size_t i = 0; i < turn->asked_count; i++) {
+    weir_asked *one = &turn->asked[i];
     if (one->limiter == NULL || !filter(context, one->store) ||
-        !weir_tick_is_worth(tick, one, now_us))
+        !weir_turn_is_worth(turn, one, now_us))
       continue;
     left++;
     if (!has_room || one->resets || one->is_of_set || one->place != WEIR_NO_PLACE) continue;
-    write_request(tick, one, &batch.requests[count]);
+    write_request(turn, one, &batch.requests[count]);
     batch.limiters[count] = one->limiter;
     batch.asked[count++] = (uint32_t)i;
   }
@@ -288,7 +288,7 @@ size_t weir_exchange_know(weir_tick *tick, weir_exchange_filter *filter, void *c
       weir_decide_known(batch.limiters, batch.requests, count, batch.known, NULL) == WEIR_OK)
     for (size_t i = 0; i < count; i++) {
       if (!batch.known[i]) continue;
-      note_decided(&tick->asked[batch.asked[i]], &batch.requests[i]);
+      note_decided(&turn->asked[batch.asked[i]], &batch.requests[i]);
       left--;
     }
   free_known(&batch);

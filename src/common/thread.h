@@ -1,14 +1,13 @@
-/* The server's threads. None of them takes a signal: those are the main thread's. */
-#ifndef WEIR_SERVE_THREAD_H
-#define WEIR_SERVE_THREAD_H
+/* A thread beside the main one. It takes no signal: those are the main thread's. */
+#ifndef WEIR_COMMON_THREAD_H
+#define WEIR_COMMON_THREAD_H
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 
 /* False: there is no thread to be had. */
-static inline bool weir_serve_start_thread(pthread_t *thread, void *(*run)(void *),
-                                           void *argument) {
+static inline bool weir_start_thread(pthread_t *thread, void *(*run)(void *), void *argument) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before); /* which a new thread takes over */

@@ -1,7 +1,7 @@
 /* Clients by their addresses: how many connections each has, and which have shown wrong passwords or
  * tokens. Any thread; asked when a connection begins and ends, and when a credential is shown. */
-#ifndef WEIR_SERVE_ADDRESSES_H
-#define WEIR_SERVE_ADDRESSES_H
+#ifndef WEIR_KEEP_ADDRESSES_H
+#define WEIR_KEEP_ADDRESSES_H
 
 #include <pthread.h>
 #include <sys/socket.h>

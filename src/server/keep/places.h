@@ -6,14 +6,14 @@
  *
  * A key stays as long as it has places in any of these states, and a limiter as long as it has keys: a
  * reload that changes or removes a limiter leaves its places as they are. */
-#ifndef WEIR_SERVE_PLACES_H
-#define WEIR_SERVE_PLACES_H
+#ifndef WEIR_KEEP_PLACES_H
+#define WEIR_KEEP_PLACES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "protocol/ask.h"
+#include "protocol/order.h"
 #include "registry/registry.h"
 #include "table.h"
 

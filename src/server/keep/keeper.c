@@ -1,5 +1,5 @@
 /* The table of places under its lock, and the thread that releases those that no request does. */
-#include "serve/keeper.h"
+#include "keep/keeper.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 #include "clock.h"
 #include "condition.h"
-#include "serve/log.h"
-#include "serve/thread.h"
+#include "tell/log.h"
+#include "thread.h"
 
 /* Limiters without places are let go of so often. */
 enum { SECOND_US = 1000000, HOUR_S = 3600 };
@@ -289,7 +289,7 @@ bool weir_keeper_start(weir_keeper *keeper) {
     return false;
   }
   keeper->is_made = true;
-  keeper->is_running = weir_serve_start_thread(&keeper->thread, run, keeper);
+  keeper->is_running = weir_start_thread(&keeper->thread, run, keeper);
   return keeper->is_running;
 }
 

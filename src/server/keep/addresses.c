@@ -3,7 +3,7 @@
  * Connections are counted in a hash table that has room for as many addresses as there may be
  * connections. Guessers stand in a short array that is looked through: for wrong credentials, and for
  * right ones that a connection shows first. */
-#include "serve/addresses.h"
+#include "keep/addresses.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,19 +1,19 @@
 /* What the server holds for its clients under rules that are held.
  *
- *     make ──> enter ──┬──> take: a client releases it               ──> released in its tick
+ *     make ──> enter ──┬──> take: a client releases it               ──> released in its turn
  *       │              └──> its connection ends, its time is over,   ──> released by the thread
  *       └──> drop: denied   an operator puts it out
  *
  * A place is a reservation of the library, which pays for it until it is released; the table of all says
  * whose it is. One lock guards them, which is never held while a store is asked; what is taken out of the
  * table is the caller's alone. */
-#ifndef WEIR_SERVE_KEEPER_H
-#define WEIR_SERVE_KEEPER_H
+#ifndef WEIR_KEEP_KEEPER_H
+#define WEIR_KEEP_KEEPER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "serve/places.h"
+#include "keep/places.h"
 
 /* Why places have ended, and what metrics call it. */
 typedef enum weir_kept_end {

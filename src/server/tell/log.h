@@ -2,8 +2,8 @@
  *
  * No thread waits for its reader. A thread of its own writes what others have said; lines that find no
  * room before it are dropped and counted, and the log says how many when it is read again. */
-#ifndef WEIR_SERVE_LOG_H
-#define WEIR_SERVE_LOG_H
+#ifndef WEIR_TELL_LOG_H
+#define WEIR_TELL_LOG_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,26 +1,26 @@
 /* What is taken, looked at and reset. */
 #include <stdio.h>
 
-#include "serve/tick.h"
+#include "turn/turn.h"
 
-weir_status weir_check_costs(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+weir_status weir_check_costs(weir_turn *turn, const weir_order *order, weir_meaning *found,
                              weir_message *why) {
   const weir_limiter *limiter = found->target.limiter;
   size_t rules = limiter != NULL ? weir_limiter_rules(limiter) : 0;
-  (void)tick;
-  if (ask->costs == NULL || limiter == NULL || ask->costs->count == rules) return WEIR_OK;
+  (void)turn;
+  if (order->costs == NULL || limiter == NULL || order->costs->count == rules) return WEIR_OK;
   snprintf(why->text, sizeof why->text,
            rules == 1 ? "there are %zu costs: one is accepted"
                       : "there are %zu costs: one, or one for each of the %zu rules, is accepted",
-           ask->costs->count, rules);
+           order->costs->count, rules);
   return WEIR_BAD_COST;
 }
 
-weir_status weir_check_take(weir_tick *tick, const weir_ask *ask, weir_meaning *found,
+weir_status weir_check_take(weir_turn *turn, const weir_order *order, weir_meaning *found,
                             weir_message *why) {
   const weir_limiter *limiter = found->target.limiter;
   if (limiter == NULL || !found->named->holds || !weir_registry_holds(limiter))
-    return weir_check_costs(tick, ask, found, why);
+    return weir_check_costs(turn, order, found, why);
   *why = (weir_message){
       "a place of this limiter is acquired and released: nothing can be "
       "taken or settled"};
@@ -28,12 +28,12 @@ weir_status weir_check_take(weir_tick *tick, const weir_ask *ask, weir_meaning *
 }
 
 /* A key of a list is answered by its tier. */
-void weir_fill_take(weir_tick *tick, const weir_ask *ask, const weir_meaning *found,
+void weir_fill_take(weir_turn *turn, const weir_order *order, const weir_meaning *found,
                     size_t request) {
-  (void)ask;
+  (void)order;
   if (found->target.kind == WEIR_TARGET_LIMITER) return;
   bool allowed = found->target.kind == WEIR_TARGET_UNLIMITED;
-  weir_tick_answer_alone(&tick->asked[request].request, allowed,
+  weir_turn_answer_alone(&turn->asked[request].request, allowed,
                          (weir_decision){.source = WEIR_SOURCE_LOCAL,
                                          .limit = allowed ? WEIR_NOT_KNOWN : 0,
                                          .remaining = allowed ? WEIR_NOT_KNOWN : 0,
@@ -41,26 +41,26 @@ void weir_fill_take(weir_tick *tick, const weir_ask *ask, const weir_meaning *fo
 }
 
 /* It counts what came before it before it. */
-void weir_fill_reset(weir_tick *tick, const weir_ask *ask, const weir_meaning *found,
+void weir_fill_reset(weir_turn *turn, const weir_order *order, const weir_meaning *found,
                      size_t request) {
-  weir_asked *asked = &tick->asked[request];
-  asked->resets = tick->has_resets = true;
+  weir_asked *asked = &turn->asked[request];
+  asked->resets = turn->has_resets = true;
   if (found->target.limiter != NULL && asked->limiter == NULL)
     asked->request.status = WEIR_TIMEOUT; /* too many wait */
-  weir_fill_take(tick, ask, found, request);
+  weir_fill_take(turn, order, found, request);
 }
 
-void weir_tell_decision(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+void weir_tell_decision(const weir_turn *turn, const weir_answer *answer, weir_decision *decision,
                         weir_reply *reply) {
-  const weir_ask *ask = &answer->is.request.ask;
+  const weir_order *order = &answer->is.request.order;
   const weir_named *named = answer->is.request.named;
-  weir_serve_counts *counts = tick->counts;
+  weir_serve_counts *counts = turn->counts;
   reply->of.limiter = answer->is.request.limiter;
   if (reply->status == WEIR_OK) reply->decision = decision;
-  if (weir_ask_never_fits(ask)) {
+  if (weir_order_never_fits(order)) {
     decision->allowed = false;
     decision->retry_after_us = WEIR_NEVER;
-    decision->cost = ask->cost;
+    decision->cost = order->cost;
   }
   reply->retry_after_us = decision->retry_after_us;
   weir_serve_count(reply->decision == NULL ? &counts->none
@@ -69,7 +69,7 @@ void weir_tell_decision(const weir_tick *tick, const weir_answer *answer, weir_d
                    1);
 
   /* In shadow mode a denial is counted, and answered as allowed. */
-  bool shadow = named != NULL && (named->config->shadow || tick->registry->config->shadow);
+  bool shadow = named != NULL && (named->config->shadow || turn->registry->config->shadow);
   if (!shadow || reply->status != WEIR_OK || decision->allowed) return;
   weir_serve_count(&counts->shadow_denied, 1);
   reply->is_shadowed = true;
@@ -78,19 +78,19 @@ void weir_tell_decision(const weir_tick *tick, const weir_answer *answer, weir_d
 }
 
 /* What was denied in shadow mode has charged nothing; what brought its rule is not settled. */
-void weir_tell_taken(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+void weir_tell_taken(const weir_turn *turn, const weir_answer *answer, weir_decision *decision,
                      weir_reply *reply) {
-  weir_tell_decision(tick, answer, decision, reply);
+  weir_tell_decision(turn, answer, decision, reply);
   if (reply->status != WEIR_OK || reply->of.name == NULL || !decision->allowed) return;
   reply->kind = WEIR_REPLY_TAKEN;
   reply->is.stamp =
-      weir_tick_stamp(tick, &tick->asked[answer->is.request.index], answer->is.request.tier,
+      weir_turn_stamp(turn, &turn->asked[answer->is.request.index], answer->is.request.tier,
                       reply->is_shadowed || reply->of.limiter == NULL);
 }
 
-void weir_tell_reset(const weir_tick *tick, const weir_answer *answer, weir_decision *decision,
+void weir_tell_reset(const weir_turn *turn, const weir_answer *answer, weir_decision *decision,
                      weir_reply *reply) {
-  (void)tick;
+  (void)turn;
   (void)answer;
   (void)decision;
   (void)reply; /* its status says it */

@@ -1,4 +1,4 @@
-#include "serve/places.h"
+#include "keep/places.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What all protocols do alike. */
-#include "protocol/ask.h"
+#include "protocol/order.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,13 +16,13 @@ int64_t weir_seconds_up(int64_t us) {
   return us < 0 ? -1 : (int64_t)(((uint64_t)us + 999999) / 1000000);
 }
 
-bool weir_ask_is_id(const char *bytes, size_t length) {
+bool weir_order_is_id(const char *bytes, size_t length) {
   for (size_t i = 0; i < length; i++)
     if (bytes[i] < ' ' || bytes[i] > '~' || bytes[i] == '"' || bytes[i] == '\\') return false;
-  return length > 0 && length <= WEIR_ASK_ID_MOST;
+  return length > 0 && length <= WEIR_ORDER_ID_MOST;
 }
 
-bool weir_ask_number(const char *text, size_t length, int64_t *number) {
+bool weir_order_number(const char *text, size_t length, int64_t *number) {
   bool negative = length > 0 && text[0] == '-';
   size_t digits = length - negative;
   if (digits > DIGITS_MOST || !weir_number_read(text + negative, digits, INT64_MAX, number))
@@ -31,26 +31,26 @@ bool weir_ask_number(const char *text, size_t length, int64_t *number) {
   return true;
 }
 
-bool weir_ask_read_amount(const char *text, size_t length, weir_ask_amount *amount) {
+bool weir_order_read_amount(const char *text, size_t length, weir_order_amount *amount) {
   const char *end = text + length;
   amount->count = 0;
-  for (const char *comma; amount->count < WEIR_ASK_COSTS_MOST; text = comma + 1) {
+  for (const char *comma; amount->count < WEIR_ORDER_COSTS_MOST; text = comma + 1) {
     comma = memchr(text, ',', (size_t)(end - text));
     size_t digits = (size_t)((comma != NULL ? comma : end) - text);
-    if (!weir_ask_number(text, digits, &amount->each[amount->count++])) return false;
+    if (!weir_order_number(text, digits, &amount->each[amount->count++])) return false;
     if (comma == NULL) return true;
   }
   return false;
 }
 
-bool weir_ask_check_amount(const weir_ask_amount *amount, const char *name, int64_t least,
-                           weir_message *why) {
+bool weir_order_check_amount(const weir_order_amount *amount, const char *name, int64_t least,
+                             weir_message *why) {
   bool is_list = amount->count > 1;
   bool is_enough = false;
   bool is_good = true;
   for (size_t i = 0; i < amount->count; i++) {
     is_enough |= amount->each[i] >= least;
-    is_good &= amount->each[i] >= 0 && amount->each[i] <= WEIR_ASK_COST_MOST;
+    is_good &= amount->each[i] >= 0 && amount->each[i] <= WEIR_ORDER_COST_MOST;
   }
   if (is_good && is_enough) return true;
   snprintf(why->text, sizeof why->text, "%s: %" PRId64 " to 2147483648 is accepted%s", name,
@@ -61,41 +61,41 @@ bool weir_ask_check_amount(const weir_ask_amount *amount, const char *name, int6
   return false;
 }
 
-void weir_ask_set_cost(weir_ask *ask, const weir_ask_amount *amount) {
-  ask->cost = amount->each[0];
-  ask->costs = amount->count > 1 ? amount : NULL;
+void weir_order_set_cost(weir_order *order, const weir_order_amount *amount) {
+  order->cost = amount->each[0];
+  order->costs = amount->count > 1 ? amount : NULL;
 }
 
-bool weir_ask_set_settlement(weir_ask *ask, const weir_ask_amount *taken,
-                             const weir_ask_amount *real, weir_message *why) {
+bool weir_order_set_settlement(weir_order *order, const weir_order_amount *taken,
+                               const weir_order_amount *real, weir_message *why) {
   if (taken->count != real->count) {
     *why = (weir_message){"estimate and real: as many numbers in each are accepted"};
     return false;
   }
-  weir_ask_set_cost(ask, real);
-  ask->taken = taken->each[0];
-  ask->takens = taken->count > 1 ? taken : NULL;
+  weir_order_set_cost(order, real);
+  order->taken = taken->each[0];
+  order->takens = taken->count > 1 ? taken : NULL;
   return true;
 }
 
-bool weir_ask_read_time(weir_ask *ask, const char *text, size_t length, weir_message *why) {
-  bool is_time = weir_duration_parse(text, length, &ask->for_us);
+bool weir_order_read_time(weir_order *order, const char *text, size_t length, weir_message *why) {
+  bool is_time = weir_duration_parse(text, length, &order->for_us);
   if (!is_time) *why = (weir_message){"for: a duration such as 30s or 5m is accepted"};
   return is_time;
 }
 
-bool weir_ask_read_place(weir_ask *ask, const char *text, size_t length, weir_message *why) {
-  bool is_name = weir_place_name_read(text, length, &ask->place);
+bool weir_order_read_place(weir_order *order, const char *text, size_t length, weir_message *why) {
+  bool is_name = weir_place_name_read(text, length, &order->place);
   if (!is_name)
     *why = (weir_message){"place: the one that was answered when it was acquired is accepted"};
   return is_name;
 }
 
-bool weir_ask_read_stamp(weir_ask *ask, const char *text, size_t length, weir_message *why) {
-  ask->has_stamp = weir_stamp_read(text, length, &ask->stamp);
-  if (!ask->has_stamp)
+bool weir_order_read_stamp(weir_order *order, const char *text, size_t length, weir_message *why) {
+  order->has_stamp = weir_stamp_read(text, length, &order->stamp);
+  if (!order->has_stamp)
     *why = (weir_message){"stamp: the one that the answer had when it was taken is accepted"};
-  return ask->has_stamp;
+  return order->has_stamp;
 }
 
 size_t weir_reply_write_stamps(const weir_reply *reply, char text[WEIR_REPLY_STAMPS_BYTES]) {

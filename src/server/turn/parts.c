@@ -1,16 +1,16 @@
-#include "serve/tick.h"
+#include "turn/turn.h"
 
 #include <string.h>
 
-weir_status weir_part_read(const weir_tick *tick, const weir_part *part, weir_decision *decision) {
+weir_status weir_part_read(const weir_turn *turn, const weir_part *part, weir_decision *decision) {
   *decision = (weir_decision){.source = WEIR_SOURCE_LOCAL,
                               .cost = part->hits,
                               .retry_after_us = WEIR_NEVER,
                               .reset_after_us = WEIR_NOT_KNOWN};
   if (part->request == WEIR_NO_REQUEST) return WEIR_OK;
-  const weir_request *request = &tick->asked[part->request].request;
+  const weir_request *request = &turn->asked[part->request].request;
   *decision = request->decision;
-  if (tick->asked[part->request].is_of_set && request->status == WEIR_OK)
+  if (turn->asked[part->request].is_of_set && request->status == WEIR_OK)
     decision->allowed = decision->allowed || decision->retry_after_us == 0;
   if (part->left_us > 0 && decision->reset_after_us > part->left_us)
     decision->reset_after_us = part->left_us;
@@ -19,16 +19,16 @@ weir_status weir_part_read(const weir_tick *tick, const weir_part *part, weir_de
   return request->status;
 }
 
-bool weir_part_is_over(const weir_tick *tick, const weir_part *part, weir_status status,
+bool weir_part_is_over(const weir_turn *turn, const weir_part *part, weir_status status,
                        const weir_decision *decision) {
-  bool shadow = part->shadow || tick->registry->config->shadow;
+  bool shadow = part->shadow || turn->registry->config->shadow;
   return status == WEIR_OK && !decision->allowed && !shadow;
 }
 
-bool weir_parts_are_expired(const weir_tick *tick, const weir_answer *answer) {
-  const weir_part *parts = tick->parts + answer->is.parts.first;
+bool weir_parts_are_expired(const weir_turn *turn, const weir_answer *answer) {
+  const weir_part *parts = turn->parts + answer->is.parts.first;
   for (size_t i = 0; i < answer->is.parts.count; i++)
-    if (parts[i].request != WEIR_NO_REQUEST && weir_tick_is_over(tick, parts[i].request))
+    if (parts[i].request != WEIR_NO_REQUEST && weir_turn_is_over(turn, parts[i].request))
       return true;
   return false;
 }
@@ -46,8 +46,8 @@ static bool is_joined(const weir_domain *domain) {
   return domain->config->together || domain->config->algorithm == WEIR_CONFIG_PLACES;
 }
 
-static bool is_denied(const weir_tick *tick, const weir_answer *answer) {
-  const weir_part *parts = tick->parts + answer->is.parts.first;
+static bool is_denied(const weir_turn *turn, const weir_answer *answer) {
+  const weir_part *parts = turn->parts + answer->is.parts.first;
   size_t over = 0;
   size_t quotas = 0;
   size_t quotas_over = 0;
@@ -55,9 +55,9 @@ static bool is_denied(const weir_tick *tick, const weir_answer *answer) {
   for (size_t i = 0; i < answer->is.parts.count; i++) {
     weir_decision decision;
     if (!is_decided(&parts[i]) || parts[i].gives_back) continue;
-    weir_status status = weir_part_read(tick, &parts[i], &decision);
+    weir_status status = weir_part_read(turn, &parts[i], &decision);
     if (status != WEIR_OK) return true;
-    bool is_over = weir_part_is_over(tick, &parts[i], status, &decision);
+    bool is_over = weir_part_is_over(turn, &parts[i], status, &decision);
     quotas += parts[i].quota;
     quotas_over += parts[i].quota && is_over;
     over += !parts[i].quota && is_over;
@@ -66,36 +66,36 @@ static bool is_denied(const weir_tick *tick, const weir_answer *answer) {
 }
 
 /* Whether it was charged beside the set, or in vain with it, as all with quota_mode are over. */
-static bool is_useless(const weir_tick *tick, const weir_answer *answer, const weir_part *part,
+static bool is_useless(const weir_turn *turn, const weir_answer *answer, const weir_part *part,
                        weir_decision *taken) {
   if (!is_decided(part) || part->request == WEIR_NO_REQUEST || part->hits == 0 ||
-      part->gives_back || part->only_looks || weir_part_read(tick, part, taken) != WEIR_OK ||
+      part->gives_back || part->only_looks || weir_part_read(turn, part, taken) != WEIR_OK ||
       !taken->allowed)
     return false;
-  return !tick->asked[part->request].is_of_set || tick->sets[answer->is.parts.set].is_charged;
+  return !turn->asked[part->request].is_of_set || turn->sets[answer->is.parts.set].is_charged;
 }
 
-bool weir_parts_may_return(const weir_tick *tick, const weir_answer *answer) {
+bool weir_parts_may_return(const weir_turn *turn, const weir_answer *answer) {
   const weir_domain *domain = answer->is.parts.domain;
-  const weir_part *parts = tick->parts + answer->is.parts.first;
+  const weir_part *parts = turn->parts + answer->is.parts.first;
   bool may_return = false;
   bool is_useful = true;
   if (domain == NULL || answer->is.parts.is_returned || answer->is.parts.is_cancelled ||
-      weir_parts_are_expired(tick, answer))
+      weir_parts_are_expired(turn, answer))
     return false;
   for (size_t i = 0; i < answer->is.parts.count; i++) {
     weir_decision taken;
     may_return = may_return || (is_decided(&parts[i]) && parts[i].gives_back);
-    is_useful = is_useful && !is_useless(tick, answer, &parts[i], &taken);
+    is_useful = is_useful && !is_useless(turn, answer, &parts[i], &taken);
   }
-  return may_return || (!is_useful && is_joined(domain) && is_denied(tick, answer));
+  return may_return || (!is_useful && is_joined(domain) && is_denied(turn, answer));
 }
 
 /* Gives back at most what counts, so that no count falls below 0. Where others give back at the same
  * time there is less than was seen: a second look says how much. */
-static weir_status return_hits(const weir_tick *tick, const weir_part *asked, weir_decision *seen,
+static weir_status return_hits(const weir_turn *turn, const weir_part *asked, weir_decision *seen,
                                weir_message *why) {
-  const char *key = tick->bytes.data + asked->key;
+  const char *key = turn->bytes.data + asked->key;
   for (int tries = 2;; tries--) {
     int64_t counted = asked->rate.requests - (seen->remaining > 0 ? seen->remaining : 0);
     int64_t hits = asked->hits < counted ? asked->hits : counted;
@@ -117,44 +117,44 @@ static weir_status return_hits(const weir_tick *tick, const weir_part *asked, we
 
 /* What these hits were charged for is not known, so they go off what counts now. It is no decision,
  * and not counted as one. */
-static void return_part(weir_tick *tick, weir_answer *answer, const weir_part *part) {
-  weir_request *request = &tick->asked[part->request].request;
+static void return_part(weir_turn *turn, weir_answer *answer, const weir_part *part) {
+  weir_request *request = &turn->asked[part->request].request;
   weir_message why = {""};
   weir_status given = request->status;
   if (given == WEIR_OK && request->decision.source >= WEIR_SOURCE_FALLBACK)
     given = request->decision.store_status;
   bool held = answer->is.parts.domain->config->algorithm ==
               WEIR_CONFIG_PLACES; /* released before this look */
-  if (given == WEIR_OK && !held) given = return_hits(tick, part, &request->decision, &why);
+  if (given == WEIR_OK && !held) given = return_hits(turn, part, &request->decision, &why);
   if (given == WEIR_OK || answer->is.parts.not_given != WEIR_OK) return;
   answer->is.parts.not_given = given;
   size_t length = strlen(why.text);
-  if (weir_bytes_room(&tick->bytes, length) == NULL) return; /* the status says it, too */
-  answer->is.parts.why = tick->bytes.length;
+  if (weir_bytes_room(&turn->bytes, length) == NULL) return; /* the status says it, too */
+  answer->is.parts.why = turn->bytes.length;
   answer->is.parts.why_length = length;
-  weir_bytes_add(&tick->bytes, why.text, length);
+  weir_bytes_add(&turn->bytes, why.text, length);
 }
 
 /* What others' denial made useless. What cannot go back stays charged. */
-static void give_back(weir_tick *tick, const weir_answer *answer) {
-  weir_part *parts = tick->parts + answer->is.parts.first;
+static void give_back(weir_turn *turn, const weir_answer *answer) {
+  weir_part *parts = turn->parts + answer->is.parts.first;
   for (size_t i = 0; i < answer->is.parts.count; i++) {
     weir_part *part = &parts[i];
     weir_decision taken;
-    if (!is_useless(tick, answer, part, &taken)) continue;
+    if (!is_useless(turn, answer, part, &taken)) continue;
     int64_t cost = part->hits;
     if (answer->is.parts.domain->config->algorithm == WEIR_CONFIG_PLACES)
-      weir_tick_give_back(tick, part->request);
-    else if (weir_limiter_refund(part->limiter, tick->bytes.data + part->key, part->key_length,
+      weir_turn_give_back(turn, part->request);
+    else if (weir_limiter_refund(part->limiter, turn->bytes.data + part->key, part->key_length,
                                  cost, &taken, NULL) == WEIR_OK)
       part->returned = cost;
   }
 }
 
-void weir_parts_return(weir_tick *tick, weir_answer *answer) {
-  const weir_part *parts = tick->parts + answer->is.parts.first;
+void weir_parts_return(weir_turn *turn, weir_answer *answer) {
+  const weir_part *parts = turn->parts + answer->is.parts.first;
   for (size_t i = 0; i < answer->is.parts.count; i++)
-    if (is_decided(&parts[i]) && parts[i].gives_back) return_part(tick, answer, &parts[i]);
-  if (is_joined(answer->is.parts.domain) && is_denied(tick, answer)) give_back(tick, answer);
+    if (is_decided(&parts[i]) && parts[i].gives_back) return_part(turn, answer, &parts[i]);
+  if (is_joined(answer->is.parts.domain) && is_denied(turn, answer)) give_back(turn, answer);
   answer->is.parts.is_returned = true;
 }

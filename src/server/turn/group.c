@@ -10,21 +10,22 @@
 
 #include "array.h"
 #include "clock.h"
-#include "serve/tick.h"
+#include "turn/turn.h"
 
 /* --- asking -------------------------------------------------------------------------------------
  */
 
 /* `group`: NULL, of a limiter's name. */
-static weir_status check(const weir_ask *ask, const weir_named_group *group, weir_message *why) {
+static weir_status check(const weir_order *order, const weir_named_group *group,
+                         weir_message *why) {
   if (group == NULL)
     *why = (weir_message){"this is a limiter: one key is accepted, and keys of a group"};
-  else if (ask->key_count != group->member_count)
+  else if (order->key_count != group->member_count)
     snprintf(why->text, sizeof why->text, "this is a group of %zu: a key for each is accepted",
              group->member_count);
-  else if (ask->up_to)
+  else if (order->up_to)
     *why = (weir_message){"this is a group: all of its cost is taken or none, not up to it"};
-  else if (ask->costs != NULL)
+  else if (order->costs != NULL)
     *why = (weir_message){"this is a group: one cost for all of its members is accepted"};
   else
     return WEIR_OK;
@@ -46,13 +47,13 @@ static bool is_in_shadow(const weir_named *named) {
   return named->config->shadow;
 }
 
-static void make_plan(const weir_ask *ask, const weir_named_group *group, plan *made) {
+static void make_plan(const weir_order *order, const weir_named_group *group, plan *made) {
   bool has_say = false; /* one that is not in shadow mode has it */
   *made = (plan){.key_bytes = 0};
   for (size_t i = 0; i < group->member_count; i++) {
     const weir_named *named = group->members[i];
-    made->targets[i] = weir_named_target(named, ask->keys[i].bytes, ask->keys[i].length);
-    made->key_bytes += named->prefix_length + ask->keys[i].length;
+    made->targets[i] = weir_named_target(named, order->keys[i].bytes, order->keys[i].length);
+    made->key_bytes += named->prefix_length + order->keys[i].length;
     has_say |= made->targets[i].kind != WEIR_TARGET_UNLIMITED && !is_in_shadow(named);
   }
   for (size_t i = 0; i < group->member_count; i++) {
@@ -66,25 +67,25 @@ static void make_plan(const weir_ask *ask, const weir_named_group *group, plan *
 }
 
 /* Room for all of it has been made. */
-static void add_member(weir_tick *tick, const weir_ask *ask, const plan *made, size_t index,
+static void add_member(weir_turn *turn, const weir_order *order, const plan *made, size_t index,
                        weir_asked_member *member, bool is_shed) {
   const weir_named *named = member->named;
   const weir_target *target = &made->targets[index];
-  const weir_ask_key *key = &ask->keys[index];
+  const weir_order_key *key = &order->keys[index];
   bool is_asked = made->roles[index] != ALONE && !made->is_blocked;
-  int64_t cost = ask->cost != WEIR_ASK_OWN_COST ? ask->cost : named->config->cost;
-  const weir_tick_key counted = {tick->bytes.length, named->prefix_length + key->length};
-  weir_bytes_add(&tick->bytes, named->prefix, named->prefix_length);
-  weir_bytes_add(&tick->bytes, key->bytes, key->length);
+  int64_t cost = order->cost != WEIR_ORDER_OWN_COST ? order->cost : named->config->cost;
+  const weir_turn_key counted = {turn->bytes.length, named->prefix_length + key->length};
+  weir_bytes_add(&turn->bytes, named->prefix, named->prefix_length);
+  weir_bytes_add(&turn->bytes, key->bytes, key->length);
   member->limiter = target->limiter;
   member->tier = target->tier;
   member->key_length = key->length;
   member->has_say = made->has_say[index];
-  member->request = weir_tick_add_request(
-      tick, counted, cost, weir_ask_is(ask, WEIR_VERB_LOOKS) ? WEIR_REQUEST_PEEK : 0U,
+  member->request = weir_turn_add_request(
+      turn, counted, cost, weir_order_is(order, WEIR_VERB_LOOKS) ? WEIR_REQUEST_PEEK : 0U,
       is_asked ? target->limiter : NULL, named->config->store);
-  if (is_asked && is_shed && tick->asked[member->request].limiter != NULL)
-    weir_tick_shed(tick, &tick->asked[member->request]);
+  if (is_asked && is_shed && turn->asked[member->request].limiter != NULL)
+    weir_turn_shed(turn, &turn->asked[member->request]);
   if (is_asked && is_shed) return;
 
   /* What no store is asked, and what is known of the others until one is. */
@@ -94,69 +95,70 @@ static void add_member(weir_tick *tick, const weir_ask *ask, const plan *made, s
     figures.retry_after_us = 0;
     figures.limit = figures.remaining = figures.reset_after_us = WEIR_NOT_KNOWN;
   }
-  weir_tick_answer_alone(&tick->asked[member->request].request,
+  weir_turn_answer_alone(&turn->asked[member->request].request,
                          target->kind == WEIR_TARGET_UNLIMITED, figures);
 }
 
-uint32_t weir_groups_add(weir_tick *tick, const weir_ask *ask, unsigned note, weir_status *status,
-                         weir_message *why) {
-  const weir_registry *registry = tick->registry;
+uint32_t weir_groups_add(weir_turn *turn, const weir_order *order, unsigned note,
+                         weir_status *status, weir_message *why) {
+  const weir_registry *registry = turn->registry;
   const weir_named_group *group =
-      weir_registry_find_group(registry, ask->limiter, ask->limiter_length);
-  if (group == NULL && weir_registry_find(registry, ask->limiter, ask->limiter_length) == NULL)
-    return weir_tick_add_ask(tick, ask, note, status, why); /* which says that there is none */
-  *status = check(ask, group, why);
+      weir_registry_find_group(registry, order->limiter, order->limiter_length);
+  if (group == NULL && weir_registry_find(registry, order->limiter, order->limiter_length) == NULL)
+    return weir_turn_add_order(turn, order, note, status, why); /* which says that there is none */
+  *status = check(order, group, why);
   if (*status != WEIR_OK) return WEIR_NO_ANSWER;
   plan made;
   size_t count = group->member_count;
-  make_plan(ask, group, &made);
+  make_plan(order, group, &made);
   bool has_memory =
-      weir_array_grow(&tick->members, &tick->member_room, tick->member_count + count,
-                      sizeof *tick->members) &&
-      weir_array_grow(&tick->asked, &tick->asked_room, tick->asked_count + count,
-                      sizeof *tick->asked) &&
-      weir_array_grow(&tick->sets, &tick->set_room, tick->set_count + 1, sizeof *tick->sets) &&
-      weir_bytes_room(&tick->bytes, made.key_bytes) != NULL;
-  weir_answer *answer = has_memory ? weir_tick_add_answer(tick, WEIR_ANSWER_GROUP, note) : NULL;
+      weir_array_grow(&turn->members, &turn->member_room, turn->member_count + count,
+                      sizeof *turn->members) &&
+      weir_array_grow(&turn->asked, &turn->asked_room, turn->asked_count + count,
+                      sizeof *turn->asked) &&
+      weir_array_grow(&turn->sets, &turn->set_room, turn->set_count + 1, sizeof *turn->sets) &&
+      weir_bytes_room(&turn->bytes, made.key_bytes) != NULL;
+  weir_answer *answer = has_memory ? weir_turn_add_answer(turn, WEIR_ANSWER_GROUP, note) : NULL;
   if (answer == NULL) {
     *why = (weir_message){"the server is short of memory"};
     *status = WEIR_NO_MEMORY;
     return WEIR_NO_ANSWER;
   }
   answer->is.group.group = group;
-  answer->is.group.verb = ask->verb;
-  answer->is.group.form = ask->form;
-  answer->is.group.first = tick->member_count;
+  answer->is.group.verb = order->verb;
+  answer->is.group.form = order->form;
+  answer->is.group.first = turn->member_count;
   answer->is.group.set = WEIR_NO_SET;
-  answer->asked = tick->asked_count;
+  answer->asked = turn->asked_count;
   answer->asked_count = count;
 
   /* Those of the set stand side by side, and what stands behind it follows. A look is one at each. */
-  bool is_shed = !weir_tick_has_room(tick, made.counts[OF_SET] + made.counts[BEHIND]);
-  bool is_set = !weir_ask_is(ask, WEIR_VERB_LOOKS) && made.counts[OF_SET] > 0 && !made.is_blocked;
+  bool is_shed = !weir_turn_has_room(turn, made.counts[OF_SET] + made.counts[BEHIND]);
+  bool is_set =
+      !weir_order_is(order, WEIR_VERB_LOOKS) && made.counts[OF_SET] > 0 && !made.is_blocked;
   for (int each = OF_SET; each <= ALONE + ROLES; each++) {
     role now = (role)(each % ROLES);
     for (size_t i = 0; i < count; i++) {
-      weir_asked_member *member = &tick->members[tick->member_count + i];
+      weir_asked_member *member = &turn->members[turn->member_count + i];
       if (made.roles[i] != now) continue;
       member->named = group->members[i];
-      add_member(tick, ask, &made, i, member, is_shed);
+      add_member(turn, order, &made, i, member, is_shed);
     }
     if (now == BEHIND && is_set)
       answer->is.group.set =
-          weir_tick_add_set(tick, made.counts[OF_SET], made.counts[BEHIND], false);
+          weir_turn_add_set(turn, made.counts[OF_SET], made.counts[BEHIND], false);
   }
-  tick->member_count += count;
-  return (uint32_t)(answer - tick->answers);
+  turn->member_count += count;
+  return (uint32_t)(answer - turn->answers);
 }
 
 /* --- answering ----------------------------------------------------------------------------------
  */
 
-static void tell_member(const weir_tick *tick, const weir_answer *answer,
+static void tell_member(const weir_turn *turn, const weir_answer *answer,
                         const weir_asked_member *member, weir_decision *decision,
                         weir_reply *reply) {
-  const weir_asked *asked = &tick->asked[member->request];
+  const weir_asked *asked = &turn->asked[member->request];
   const weir_config_limiter *config = member->named->config;
   *decision = asked->request.decision;
   *reply = (weir_reply){
@@ -167,9 +169,9 @@ static void tell_member(const weir_tick *tick, const weir_answer *answer,
       .of.name = config->name,
       .of.headers = config->headers,
       .of.group = answer->is.group.group->name,
-      .of.key = tick->bytes.data + asked->key + asked->request.key_length - member->key_length,
+      .of.key = turn->bytes.data + asked->key + asked->request.key_length - member->key_length,
       .of.key_length = member->key_length,
-      .of.id = tick->bytes.data + answer->id,
+      .of.id = turn->bytes.data + answer->id,
       .of.id_length = answer->id_length,
       .retry_after_us = decision->retry_after_us};
 }
@@ -179,12 +181,12 @@ static bool denies(const weir_reply *reply) {
 }
 
 /* The one that has no decision, or that denies longest, of those that have a say; else their number. */
-static size_t find_denier(const weir_tick *tick, const weir_answer *answer,
+static size_t find_denier(const weir_turn *turn, const weir_answer *answer,
                           const weir_reply *replies, size_t count) {
-  const weir_asked_member *members = &tick->members[answer->is.group.first];
+  const weir_asked_member *members = &turn->members[answer->is.group.first];
   size_t denier = count;
   if (answer->is.group.set != WEIR_NO_SET) {
-    const weir_asked_set *set = &tick->sets[answer->is.group.set];
+    const weir_asked_set *set = &turn->sets[answer->is.group.set];
     for (size_t i = 0; i < count && set->denied_by < set->count; i++)
       if (members[i].request == set->first + set->denied_by) return i;
   }
@@ -250,8 +252,8 @@ static void tell_whole(weir_group_reply *told, const weir_answer *answer, size_t
 }
 
 /* What was charged can be settled, member by member. */
-static void add_stamps(const weir_tick *tick, const weir_answer *answer, weir_group_reply *told) {
-  const weir_asked_member *members = &tick->members[answer->is.group.first];
+static void add_stamps(const weir_turn *turn, const weir_answer *answer, weir_group_reply *told) {
+  const weir_asked_member *members = &turn->members[answer->is.group.first];
   if (!(answer->is.group.verb->flags & WEIR_VERB_STAMPS) || told->whole.status != WEIR_OK ||
       !told->decision.allowed)
     return;
@@ -261,21 +263,21 @@ static void add_stamps(const weir_tick *tick, const weir_answer *answer, weir_gr
                    reply->status != WEIR_OK;
     reply->kind = WEIR_REPLY_TAKEN;
     reply->is.stamp =
-        weir_tick_stamp(tick, &tick->asked[members[i].request], members[i].tier, is_idle);
+        weir_turn_stamp(turn, &turn->asked[members[i].request], members[i].tier, is_idle);
   }
 }
 
-void weir_groups_reply(const weir_tick *tick, const weir_answer *answer, weir_group_reply *told) {
-  const weir_asked_member *members = &tick->members[answer->is.group.first];
+void weir_groups_reply(const weir_turn *turn, const weir_answer *answer, weir_group_reply *told) {
+  const weir_asked_member *members = &turn->members[answer->is.group.first];
   const weir_named_group *group = answer->is.group.group;
   size_t count = group->member_count;
-  weir_serve_counts *counts = tick->counts;
+  weir_serve_counts *counts = turn->counts;
   *told = (weir_group_reply){
-      .whole = {.of = {.id = tick->bytes.data + answer->id, .id_length = answer->id_length},
+      .whole = {.of = {.id = turn->bytes.data + answer->id, .id_length = answer->id_length},
                 .kind = WEIR_REPLY_GROUP}};
   for (size_t i = 0; i < count; i++)
-    tell_member(tick, answer, &members[i], &told->decisions[i], &told->members[i]);
-  size_t denier = find_denier(tick, answer, told->members, count);
+    tell_member(turn, answer, &members[i], &told->decisions[i], &told->members[i]);
+  size_t denier = find_denier(turn, answer, told->members, count);
   told->whole.is.group.speaker =
       denier < count ? denier : find_speaker(members, told->members, count);
   for (size_t i = 0; i < count; i++)
@@ -296,7 +298,7 @@ void weir_groups_reply(const weir_tick *tick, const weir_answer *answer, weir_gr
     if (i == denier) show_allowed(&told->whole, &told->decision);
     if (i == denier) told->whole.is.group.denied_by = NULL;
   }
-  add_stamps(tick, answer, told);
+  add_stamps(turn, answer, told);
 }
 
 /* --- sets ---------------------------------------------------------------------------------------
@@ -313,46 +315,46 @@ void weir_groups_reply(const weir_tick *tick, const weir_answer *answer, weir_gr
  * Sets are decided one after another, each in round trips of its own; what they leave to be asked goes
  * out together. So a connection brings one of them into a turn at most. */
 
-size_t weir_tick_add_set(weir_tick *tick, size_t count, size_t behind, bool tells_all) {
-  if (!weir_array_grow(&tick->sets, &tick->set_room, tick->set_count + 1, sizeof *tick->sets))
+size_t weir_turn_add_set(weir_turn *turn, size_t count, size_t behind, bool tells_all) {
+  if (!weir_array_grow(&turn->sets, &turn->set_room, turn->set_count + 1, sizeof *turn->sets))
     return WEIR_NO_SET;
-  weir_asked_set *set = &tick->sets[tick->set_count];
-  *set = (weir_asked_set){.first = tick->asked_count - count - behind,
-                          .store = tick->asked[tick->asked_count - count - behind].store,
+  weir_asked_set *set = &turn->sets[turn->set_count];
+  *set = (weir_asked_set){.first = turn->asked_count - count - behind,
+                          .store = turn->asked[turn->asked_count - count - behind].store,
                           .count = count,
                           .behind = behind,
                           .tells_all = tells_all,
                           .denied_by = count};
-  for (size_t i = set->first; i < tick->asked_count; i++)
-    if (tick->asked[i].store != set->store) set->store = WEIR_SEVERAL_STORES;
-  for (size_t i = set->first; i < tick->asked_count; i++) {
-    tick->asked[i].is_of_set = true;
-    tick->asked[i].store = set->store;
+  for (size_t i = set->first; i < turn->asked_count; i++)
+    if (turn->asked[i].store != set->store) set->store = WEIR_SEVERAL_STORES;
+  for (size_t i = set->first; i < turn->asked_count; i++) {
+    turn->asked[i].is_of_set = true;
+    turn->asked[i].store = set->store;
   }
-  return tick->set_count++;
+  return turn->set_count++;
 }
 
 /* All of it have one end, which may have come while others were decided. */
-static void look_at_end(weir_tick *tick, const weir_asked_set *set) {
-  weir_asked *asked = &tick->asked[set->first];
-  if (set->has_mates || asked->until_us == WEIR_TICK_NO_END ||
+static void look_at_end(weir_turn *turn, const weir_asked_set *set) {
+  weir_asked *asked = &turn->asked[set->first];
+  if (set->has_mates || asked->until_us == WEIR_TURN_NO_END ||
       asked->until_us > weir_monotonic_us())
     return;
   for (size_t i = 0; i < set->count + set->behind; i++) {
     asked[i].limiter = NULL;
-    asked[i].until_us = WEIR_TICK_OVER;
+    asked[i].until_us = WEIR_TURN_OVER;
   }
 }
 
 /* Every request has a status of its own, which is what is answered. */
-static void decide(weir_tick *tick, weir_asked_set *set) {
+static void decide(weir_turn *turn, weir_asked_set *set) {
   weir_limiter *limiters[WEIR_ALL_MOST];
   weir_request requests[WEIR_ALL_MOST];
-  weir_asked *asked = &tick->asked[set->first];
+  weir_asked *asked = &turn->asked[set->first];
   for (size_t i = 0; i < set->count; i++) {
     limiters[i] = asked[i].limiter;
     requests[i] = asked[i].request;
-    requests[i].key = tick->bytes.data + asked[i].key;
+    requests[i].key = turn->bytes.data + asked[i].key;
   }
   weir_status status = weir_decide_all(limiters, requests, set->count, &set->denied_by, NULL);
   for (size_t i = 0; i < set->count; i++)
@@ -360,14 +362,14 @@ static void decide(weir_tick *tick, weir_asked_set *set) {
   set->is_charged = status == WEIR_OK && set->denied_by == set->count;
 }
 
-bool weir_set_decide(weir_tick *tick, weir_asked_set *set) {
-  weir_asked *asked = &tick->asked[set->first];
+bool weir_set_decide(weir_turn *turn, weir_asked_set *set) {
+  weir_asked *asked = &turn->asked[set->first];
   bool is_whole = true;
   set->is_decided = true;
-  look_at_end(tick, set);
+  look_at_end(turn, set);
   for (size_t i = 0; i < set->count; i++)
     is_whole = is_whole && asked[i].limiter != NULL;
-  if (is_whole) decide(tick, set);
+  if (is_whole) decide(turn, set);
   for (size_t i = 0; i < set->count + set->behind; i++) {
     weir_asked *one = &asked[i];
     const weir_decision *decision = &one->request.decision;

@@ -1,8 +1,8 @@
 /* What a loop has seen and answered: in all, limiter by limiter, and by the keys that are denied most
  * or cost most beyond what was taken.
  * Its thread alone adds; any thread may read the counts, and the main thread the rest. */
-#ifndef WEIR_SERVE_SERVED_H
-#define WEIR_SERVE_SERVED_H
+#ifndef WEIR_TELL_COUNTS_H
+#define WEIR_TELL_COUNTS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,93 +13,8 @@
 #include "config/config.h"
 #include "protocol/verb.h"
 #include "registry/registry.h"
-
-/* Denials, as they may be told: in a log that is itself limited, and by the keys that are denied most;
- * without a key in clear text unless the configuration says so. */
-
-enum { WEIR_DENIAL_SECRET_BYTES = 16, WEIR_DENIAL_KEY_BYTES = 96 };
-
-/* --- the log ------------------------------------------------------------------------------------
- */
-
-/* Of all loops. */
-typedef struct weir_denial_log {
-  unsigned char
-      secret[WEIR_DENIAL_SECRET_BYTES]; /* this process's: hashes mean nothing elsewhere */
-  _Atomic uint64_t logged;              /* the second, and behind it how many of it */
-  _Atomic uint64_t left_out;            /* not logged, and not yet said */
-} weir_denial_log;
-
-/* A denial to be told. */
-typedef struct weir_denial_line {
-  const char *protocol;
-  const weir_reply *reply;
-  weir_config_log_keys log_keys;
-  uint64_t hash;
-} weir_denial_line;
-
-/* False: this system gives no random bytes. */
-bool weir_denial_log_init(weir_denial_log *log);
-
-/* Of a limiter and a key. Without the secret a key cannot be told by it, nor can two keys be found
- * that share one. */
-uint64_t weir_denial_log_hash(const weir_denial_log *log, const weir_reply *reply);
-
-typedef enum weir_denial_form {
-  WEIR_DENIAL_LOGGED, /* printable ASCII without quotes */
-  WEIR_DENIAL_ON_PAGE /* UTF-8, to be escaped as the form that shows it wants it */
-} weir_denial_form;
-
-/* The key as it may be shown: nothing, 16 hexadecimal digits, or the key's first bytes. What is not
- * of the form, or not to be seen, is spelled out, as "\xc3"; and so is the backslash. */
-void weir_denial_line_show(const weir_denial_line *denial, weir_denial_form form,
-                           char text[WEIR_DENIAL_KEY_BYTES]);
-
-/* Logs it, unless `most` of this second are in the log. */
-void weir_denial_log_add(weir_denial_log *log, const weir_denial_line *denial, int64_t now_us,
-                         int64_t most);
-
-/* Once a second: says how many were left out. */
-void weir_denial_log_look(weir_denial_log *log);
-
-/* --- the keys of which there is most -------------------------------------------------------------
- *
- * In memory that does not grow: the space-saving sketch. A key that is not there takes the place of the
- * one with the lowest count, and begins where that stood. So a count is never too low, too high by
- * `error` at most, and a key with more than 1 of WEIR_SKETCH_ENTRIES of all that was added is there. */
-
-enum { WEIR_SKETCH_ENTRIES = 64 };
-
-/* A key, as it may be shown. */
-typedef struct weir_sketch_key {
-  uint64_t hash; /* of limiter and key: what tells one from another */
-  weir_config_log_keys log_keys;
-  char limiter[WEIR_CONFIG_NAME_MOST + 1];
-  char text[WEIR_DENIAL_KEY_BYTES]; /* printable ASCII */
-} weir_sketch_key;
-
-typedef struct weir_sketch_entry {
-  uint64_t count, error;
-  weir_sketch_key key;
-} weir_sketch_entry;
-
-/* Zeroed it holds nothing. */
-typedef struct weir_sketch {
-  uint64_t total; /* of all that was added */
-  size_t count;
-  uint64_t hashes[WEIR_SKETCH_ENTRIES]; /* of the entries, beside each other to be searched */
-  weir_sketch_entry entries[WEIR_SKETCH_ENTRIES];
-} weir_sketch;
-
-/* Adds so much of a key; whether its text is wanted, as it is new: fill it in, in what is returned.
- * NULL: the key was there. */
-weir_sketch_key *weir_sketch_add(weir_sketch *sketch, uint64_t hash, uint64_t amount);
-
-/* Adds what another has seen. */
-void weir_sketch_merge(weir_sketch *sketch, const weir_sketch *other);
-
-/* The highest counts first. The sketch is only read from then on. */
-void weir_sketch_sort(weir_sketch *sketch);
+#include "tell/denials.h"
+#include "tell/top.h"
 
 /* --- in all -------------------------------------------------------------------------------------
  */
@@ -253,8 +168,8 @@ void weir_served_note_part(weir_served *served, const weir_served_part *part,
 /* What a domain is called among limiters, which have no '/' in their names: "/DOMAIN". */
 void weir_served_name_domain(const weir_domain *domain, char name[WEIR_CONFIG_NAME_MOST + 1]);
 
-/* A tick has decided so many requests. */
-void weir_served_tick(weir_served *served, size_t requests, int64_t us);
+/* A turn has decided so many requests. */
+void weir_served_turn(weir_served *served, size_t requests, int64_t us);
 
 /* --- of all loops, by the main thread ----------------------------------------------------------
  */

@@ -1,0 +1,56 @@
+/* Denials, as they may be told: in a log that is itself limited, and by the keys that are denied most;
+ * without a key in clear text unless the configuration says so. */
+#ifndef WEIR_TELL_DENIALS_H
+#define WEIR_TELL_DENIALS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "protocol/order.h"
+
+enum { WEIR_DENIAL_SECRET_BYTES = 16, WEIR_DENIAL_KEY_BYTES = 96 };
+
+/* Of all loops. */
+typedef struct weir_denial_log {
+  unsigned char
+      secret[WEIR_DENIAL_SECRET_BYTES]; /* this process's: hashes mean nothing elsewhere */
+  _Atomic uint64_t logged;              /* the second, and behind it how many of it */
+  _Atomic uint64_t left_out;            /* not logged, and not yet said */
+} weir_denial_log;
+
+/* A denial to be told. */
+typedef struct weir_denial_line {
+  const char *protocol;
+  const weir_reply *reply;
+  weir_config_log_keys log_keys;
+  uint64_t hash;
+} weir_denial_line;
+
+/* False: this system gives no random bytes. */
+bool weir_denial_log_init(weir_denial_log *log);
+
+/* Of a limiter and a key. Without the secret a key cannot be told by it, nor can two keys be found
+ * that share one. */
+uint64_t weir_denial_log_hash(const weir_denial_log *log, const weir_reply *reply);
+
+typedef enum weir_denial_form {
+  WEIR_DENIAL_LOGGED, /* printable ASCII without quotes */
+  WEIR_DENIAL_ON_PAGE /* UTF-8, to be escaped as the form that shows it wants it */
+} weir_denial_form;
+
+/* The key as it may be shown: nothing, 16 hexadecimal digits, or the key's first bytes. What is not
+ * of the form, or not to be seen, is spelled out, as "\xc3"; and so is the backslash. */
+void weir_denial_line_show(const weir_denial_line *denial, weir_denial_form form,
+                           char text[WEIR_DENIAL_KEY_BYTES]);
+
+/* Logs it, unless `most` of this second are in the log. */
+void weir_denial_log_add(weir_denial_log *log, const weir_denial_line *denial, int64_t now_us,
+                         int64_t most);
+
+/* Once a second: says how many were left out. */
+void weir_denial_log_look(weir_denial_log *log);
+
+#endif
