@@ -170,7 +170,8 @@ static weir_served_row *row_of(const weir_served *served, const char *name, size
 }
 
 /* Whether it is a denial, which is noted further. */
-static bool note_row(weir_served_row *row, const weir_reply *reply, weir_served_protocol protocol) {
+static inline bool note_row(weir_served_row *row, const weir_reply *reply,
+                            weir_served_protocol protocol) {
   const weir_decision *decision = reply->decision;
   if (row != NULL) {
     weir_serve_count(decision == NULL    ? &row->by[protocol].none

@@ -47,8 +47,7 @@ static weir_status find_throttle(weir_turn *turn, const weir_order *order, weir_
     turn->last_count = order->count;
     turn->last_period_s = order->period_s;
   }
-  found->target.kind = WEIR_TARGET_LIMITER;
-  found->target.limiter = turn->last_limiter;
+  found->target = (weir_target){.kind = WEIR_TARGET_LIMITER, .limiter = turn->last_limiter};
   found->prefix = WEIR_THROTTLE_PREFIX;
   found->prefix_length = sizeof WEIR_THROTTLE_PREFIX - 1;
   found->store = turn->registry->config->throttle.store;
@@ -75,7 +74,10 @@ static weir_status find_named(const weir_turn *turn, const weir_order *order, we
                               weir_message *why) {
   found->prefix = order->limiter;
   found->prefix_length = order->limiter_length;
-  found->target.tier = "";
+  found->target = (weir_target){.tier = ""};
+  found->store = NULL;
+  found->cost = 0;
+  found->flags = 0;
   found->named = weir_registry_find(turn->registry, order->limiter, order->limiter_length);
   if (found->named != NULL) {
     if (!weir_order_is(order, WEIR_VERB_OF_PLACE))
@@ -158,7 +160,9 @@ static size_t add_request(weir_turn *turn, const weir_order *order, const weir_m
 
 uint32_t weir_turn_add_order(weir_turn *turn, const weir_order *order, unsigned note,
                              weir_status *status, weir_message *why) {
-  weir_meaning found = {.named = NULL};
+  weir_meaning found; /* set member by member, as this is what every request passes */
+  found.named = NULL;
+  found.kept = NULL;
   *status = order->brings_rule ? find_throttle(turn, order, &found, why)
                                : find_named(turn, order, &found, why);
   if (*status != WEIR_OK) return WEIR_NO_ANSWER;

@@ -52,6 +52,7 @@ weir_status weir_check_place(weir_turn *turn, const weir_order *order, weir_mean
   bool is_named = found->named != NULL;
   weir_message lost = {""};
   bool is_known;
+  found->state = (weir_kept_state){.is_held = false};
   if (order->place.is_none) {
     found->state.is_held = is_known = is_named;
   } else if (weir_order_is(order, WEIR_VERB_RELEASES)) {
