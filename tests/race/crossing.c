@@ -282,7 +282,7 @@ static bool beside_holds(void) {
            " without an answer; the machine stood still %" PRId64 " times\n",
            settings.url, common->asked, denied, common->failed, common->stalls);
     holds = common->asked > 0 && denied * 200 < common->asked && common->failed == 0;
-    if (common->stalls == 0) break;
+    if (common->asked > 0 && common->stalls == 0) break;
   }
   return holds;
 }
