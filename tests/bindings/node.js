@@ -154,6 +154,31 @@ async function middleware() {
   }
 }
 
+// What is not to count goes back, too, where the client leaves while the store is asked.
+async function leaving() {
+  const http = require('node:http');
+  const { Gate } = require('../../src/bindings/node/web.js');
+  const gate = new Gate(new Store(url('MEMCACHED_META', 'namespace=leaving&timeout=30s')), '5/1h', { skipFailed: true, key: () => 'a' });
+  const told = new Promise((resolve) => {
+    const server = http.createServer(async (request, response) => {
+      await new Promise((closed) => { response.once('close', closed); });
+      const answer = await gate.ask(request, request);
+      gate.finishWith(response, answer);
+      server.close();
+      resolve(answer);
+    });
+    server.listen(0, '127.0.0.1', () => {
+      const asked = http.get({ port: server.address().port }).on('error', () => {});
+      server.once('request', () => asked.destroy());
+    });
+  });
+  const { limiter, key } = await told;
+  for (let i = 0; (await limiter.peek(key)).remaining < 5; i++) {
+    assert.ok(i < 3000, 'what a request was charged whose client has left does not go back');
+    await new Promise((resolve) => { setTimeout(resolve, 10); });
+  }
+}
+
 // A process that is stopped loses its place and can ask; one that is killed leaves it.
 async function otherHolders() {
   const store = new Store(url('MEMCACHED_META', 'namespace=holders&timeout=300ms'));
@@ -352,6 +377,7 @@ async function main() {
   await hostile();
   await closing();
   await middleware();
+  await leaving();
   await otherHolders();
   await workers();
   console.log(`${stores.length} stores`);

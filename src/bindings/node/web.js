@@ -225,12 +225,14 @@ class Gate {
   // It is answered by `response`, Node's own. What is not to count goes back.
   finishWith(response, { refusal, limiter, key, decision }) {
     if (refusal !== null || !(this.skipFailed || this.skipSuccessful)) return;
-    response.once('close', () => {
+    const settle = () => {
       const hasFailed = response.statusCode >= 400 || !response.writableFinished;
       if (!(hasFailed ? this.skipFailed : this.skipSuccessful)) return;
       limiter.refund(key, decision).catch((error) => process.emitWarning(
         `a request that was not to count stays charged: ${error.message}`, { type: 'WeirWarning', code: 'WEIR_CHARGED' }));
-    });
+    };
+    if (response.destroyed) settle(); // its client has left while the store was asked
+    else response.once('close', settle);
   }
 }
 
