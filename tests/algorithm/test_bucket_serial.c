@@ -14,6 +14,7 @@
 enum { CLIENTS = 2, TAKEN_MOST = 8, ROUNDS = 3000, RUNS = 2 };
 
 struct run {
+  int64_t ends[CLIENT_REQUESTS_MOST][WEIR_RULES_MOST]; /* of a group's requests, by rule */
   weir_stack stack;
   struct bucket bucket;
   struct fake_store store;
@@ -101,13 +102,12 @@ static bool settles_locally(struct run *run, struct client *client, size_t count
 }
 
 static void step_group(struct run *run, struct client *client) {
-  int64_t ends[CLIENT_REQUESTS_MOST][WEIR_RULES_MOST];
   weir_request_state asked[CLIENT_REQUESTS_MOST];
   size_t count = 1 + (size_t)random_to(run, 2) * (random_to(run, 2) == 0);
   bool mends = false;
   for (size_t i = 0; i < count; i++) {
     asked[i] = client->requests[i] = random_request(run);
-    client->requests[i].ends = ends[i];
+    client->requests[i].ends = run->ends[i];
     mends = mends || asked[i].kind == WEIR_TAKE;
   }
   /* a state from a clock far ahead counts as full, and a take leaves it so */
@@ -126,7 +126,7 @@ static void step_group(struct run *run, struct client *client) {
     run->allowed += e.allowed;
     run->denied += !e.allowed;
     run->delayed += e.delay_us > 0;
-    if (request->kind == WEIR_TAKE && e.allowed) remember(run, request, ends[i], e.v);
+    if (request->kind == WEIR_TAKE && e.allowed) remember(run, request, run->ends[i], e.v);
   }
   if (far && !mends) run->bucket.v = stored;
 }
