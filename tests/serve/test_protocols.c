@@ -353,7 +353,8 @@ static void run_grpc(FILE *to, const char *digits, bool tells) {
     char byte = (char)(hex(digits[i]) * 16 + hex(digits[i + 1]));
     weir_bytes_add(&message, &byte, 1);
   }
-  if (weir_grpc_read_request(message.data, message.length, &request, &why))
+  const char *bytes = message.length > 0 ? message.data : ""; /* none is a message, too */
+  if (weir_grpc_read_request(bytes, message.length, &request, &why))
     write_envoy(to, &request);
   else
     write_line(to, "says", why.text, strlen(why.text));
