@@ -59,8 +59,8 @@ function short(text) {
 }
 
 // Where a limit is mounted, by what the request came under. A client writes that as it likes: it is folded, and
-// where it has parameters, which another request shows, only its depth counts. So nobody gets a limit of his own
-// by another spelling.
+// once another request has come under something else, one name serves all. So nobody gets limits of his own by
+// other spellings, nor by other depths under a wildcard.
 class Mount {
   #seen;
 
@@ -75,13 +75,13 @@ class Mount {
     // What a wildcard has taken may have any number of parts.
     for (const [name, value] of Object.entries(params ?? {})) {
       const taken = (Array.isArray(value) ? value.join('/') : String(value)).toLowerCase();
-      if (taken.includes('/')) path = path.replace(taken, `:${name}`);
+      if (taken.includes('/') && path.endsWith(taken)) path = `${path.slice(0, -taken.length)}:${name}`;
     }
     const values = new Map(Object.entries(params ?? {}).map(([name, value]) => [String(value).toLowerCase(), name]));
     path = path.split('/').map((each) => (values.has(each) ? `:${values.get(each)}` : each)).join('/');
     if (this.#seen === undefined) this.#seen = path;
     if (this.#seen !== path) this.#seen = null; // from now on
-    return this.#seen ?? `depth-${base.split('/').length - 1}`;
+    return this.#seen ?? 'mounted';
   }
 }
 
