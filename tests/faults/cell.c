@@ -217,10 +217,7 @@ static const char *find_broken_promise(const cell *c) {
   if (c->row->is_silence && c->by_source[WEIR_SOURCE_STORE] > 0) return "an answer from nowhere";
   bool by_policy = c->by_source[WEIR_SOURCE_FALLBACK] + c->by_source[WEIR_SOURCE_LATE] > 0;
   if (c->row->is_silence && !by_policy) return "no policy answered";
-  /* A machine that wakes threads later than their deadline lets no store be in time. */
-  bool is_crowded = !how->is_strict && c->late_p999_us > how->deadline_us;
-  if (!c->row->is_silence && !is_crowded && c->by_source[WEIR_SOURCE_STORE] == 0)
-    return "the store never decided";
+  if (!c->row->is_silence && c->by_source[WEIR_SOURCE_STORE] == 0) return "the store never decided";
   if (is_spared && c->spared_by_source[WEIR_SOURCE_STORE] == 0) return "other servers suffered";
   if (c->back_us < 0) return "the store was never used again";
   if (how->is_strict && c->back_us > SECOND_US) return "it took too long to come back";

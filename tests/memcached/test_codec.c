@@ -294,6 +294,7 @@ static void a_greeting_finds_the_dialect(void **state) {
   const weir_memcached_login login = {.wanted = WEIR_DIALECT_AUTO};
   weir_greeting greeting = {.settings = &login};
   assert_int_equal(hear(&greeting, "", false, &message), WEIR_GREETING_SAY);
+  assert_int_equal(greeting.say_length, strlen("mn    \r\n"));
   assert_memory_equal(greeting.say, "mn    \r\n", greeting.say_length);
   assert_int_equal(hear(&greeting, "M", false, &message), WEIR_GREETING_MORE);
   assert_int_equal(hear(&greeting, "MN\r\n", false, &message), WEIR_GREETING_READY);
@@ -335,6 +336,7 @@ static void a_login_comes_first_and_is_never_repeated_to_anyone(void **state) {
     assert_null(strstr(message.text, "s3cret"));
   }
   assert_int_equal(hear(&greeting, "STORED\r\n", false, &message), WEIR_GREETING_SAY);
+  assert_int_equal(greeting.say_length, strlen("mn    \r\n"));
   assert_memory_equal(greeting.say, "mn    \r\n", greeting.say_length);
   assert_int_equal(hear(&greeting, "", true, &message), WEIR_GREETING_RECONNECT);
   assert_int_equal(hear(&greeting, "", false, &message), WEIR_GREETING_SAY);
