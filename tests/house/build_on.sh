@@ -1,8 +1,9 @@
 #!/bin/sh
 # build_on.sh SUITE: builds HEAD on another Debian (trixie, sid) in a root that has nothing else: the
-# quickstart, then every preset's warnings as errors and the unit tests, by that suite's compiler. As
-# root, with the network; takes ten minutes, so it is no part of the check. Prints the versions of the
-# compiler and of the servers, each warning, and "SUITE: built and tested" at the end.
+# quickstart, then a release with its tests and with warnings as errors, and the unit tests, by that
+# suite's compiler. As root, with the network; takes ten minutes, so it is no part of the check. Prints
+# the versions of the compiler and of the servers, and "SUITE: built and tested" at the end; or what
+# failed, and each warning.
 set -eu
 cd "$(dirname "$0")/../.."
 suite=${1?build_on.sh: a suite of Debian is needed: trixie, sid}

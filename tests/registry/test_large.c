@@ -6,7 +6,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MILLION = 1000000, TIERS = 10000, OVERRIDES = 100000, PATIENCE_MS = 20000 };
+enum {
+  MILLION = 1000000,
+  TIERS = 10000,
+  MANY_TIERS = 65000,
+  OVERRIDES = 100000,
+  PATIENCE_MS = 20000
+};
 
 static char keys_file[] = "/tmp/weir-keys-XXXXXX";
 
@@ -96,6 +102,48 @@ static void test_ten_thousand_tiers_and_their_reload(void **state) {
   free(text);
 }
 
+#define APART                                                                                      \
+  "f.yaml:253:13: warning: limiters.one.tiers.t246: sliding-window:247/1m does not share its "     \
+  "counts with sliding-window:1/1m, as they are laid out apart: a key that moves from one to the " \
+  "other may have both limits in full"
+
+static weir_registry *build_and_warn(const char *text, const weir_registry *old, size_t *warned) {
+  static weir_config_faults faults, warnings;
+  warnings = (weir_config_faults){0};
+  weir_registry *registry = build_with(text, old, &faults);
+  assert_non_null(registry);
+  faults.warnings = &warnings;
+  weir_registry_warn(old, registry, &faults);
+  *warned = warnings.count;
+  assert_string_equal(warnings.lines[0].text.text, APART);
+  return registry;
+}
+
+/* As many tiers as there may be, of one limiter: small limits are laid out apart from the others. */
+static void test_a_limiter_of_many_tiers_and_its_reload(void **state) {
+  (void)state;
+  size_t room = 4096 + (size_t)MANY_TIERS * 64, length = 0, first, again;
+  char *text = malloc(room);
+  assert_non_null(text);
+  length += (size_t)snprintf(text, room,
+                             LISTEN
+                             "stores: {m: {url: \"memory:\"}}\nlimiters:\n  one:\n"
+                             "    rule: fixed-window:3/1d\n    tiers:\n");
+  for (int i = 0; i < MANY_TIERS; i++)
+    length += (size_t)snprintf(text + length, room - length, "      t%d: sliding-window:%d/1m\n", i,
+                               i + 1);
+  int64_t began = cpu_ms();
+  weir_registry *old = build_and_warn(text, NULL, &first);
+  weir_registry *newer = build_and_warn(text, old, &again);
+  int64_t took = cpu_ms() - began;
+  print_message("%d tiers of one limiter, twice: %d ms\n", MANY_TIERS, (int)took);
+  assert_true(took < PATIENCE_MS);
+  assert_int_equal(again, first); /* and none counts anew */
+  weir_registry_release(old);
+  weir_registry_release(newer);
+  free(text);
+}
+
 static void test_a_thousand_limiters_of_twenty_rules(void **state) {
   (void)state;
   char *text = write_tiers(1000, 1, 50, 1000);
@@ -115,6 +163,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_a_million_keys),
       cmocka_unit_test(test_ten_thousand_tiers_and_their_reload),
+      cmocka_unit_test(test_a_limiter_of_many_tiers_and_its_reload),
       cmocka_unit_test(test_a_thousand_limiters_of_twenty_rules),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,9 +2,12 @@
  * where a rule has other counters than the one it follows: at a reload, and where a key moves from one tier
  * of a limiter to another. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "registry/registry.h"
+#include "table.h"
 
 static weir_rule_info rule_at(const weir_limiter *limiter, size_t index) {
   weir_rule_info rule = WEIR_RULE_INFO_INIT;
@@ -69,9 +72,10 @@ static void compare_named(const weir_named *old, const weir_named *fresh,
   for (size_t i = 0; i < config->tier_count; i++) {
     const weir_config_tier *tier = &config->tiers[i];
     snprintf(path, sizeof path, "limiters.%s.tiers.%s", config->name, tier->name);
-    for (size_t j = 0; j < old->config->tier_count; j++)
-      if (strcmp(old->config->tiers[j].name, tier->name) == 0)
-        compare(old->tiers[j], fresh->tiers[i], tier->place, path, faults);
+    const weir_config_tier *before =
+        weir_config_find_tier(old->config, tier->name, strlen(tier->name));
+    if (before != NULL)
+      compare(old->tiers[before - old->config->tiers], fresh->tiers[i], tier->place, path, faults);
   }
 }
 
@@ -105,33 +109,113 @@ static void compare_all(const weir_registry *old, const weir_registry *fresh,
 
 /* --- of tiers ----------------------------------------------------------------------------------- */
 
-/* Whether some rule of `tier` is kin to one of `other`, and counts apart from it. */
-static bool are_apart(const weir_limiter *tier, const weir_limiter *other, weir_rule_info *one,
-                      weir_rule_info *kin) {
-  for (size_t i = 0; i < weir_limiter_rules(tier); i++) {
-    *one = rule_at(tier, i);
-    if (!has_counts(other, one->tag) && find_kin(other, one, kin)) return true;
-  }
-  return false;
+/* How a limit is counted: by the rules of this limiter, the first that counts it so. */
+typedef struct layout {
+  const weir_limiter *limiter;
+  size_t place; /* among the limiters that were looked at */
+  size_t next;  /* another of the same limit, which came later; 0: none */
+} layout;
+
+/* Kin are one. */
+typedef struct limit {
+  weir_rule_info rule; /* any of them */
+  size_t first, last;  /* of its layouts */
+} limit;
+
+/* Tiers may be many, and their layouts are few. */
+typedef struct layouts {
+  weir_hash_table limits;
+  layout *each; /* the first is none */
+  size_t count, room;
+} layouts;
+
+static bool is_limit(const void *context, const void *item, const void *key) {
+  (void)context;
+  return are_kin(&((const limit *)item)->rule, key);
 }
 
+static uint32_t mark_of(const weir_hash_table *limits, const weir_rule_info *rule) {
+  const uint32_t marks[] = {weir_hash_table_mark(limits, rule->algorithm, strlen(rule->algorithm)),
+                            weir_hash_table_mark(limits, rule->name, strlen(rule->name)),
+                            weir_hash_table_mark(limits, &rule->period_us, sizeof rule->period_us)};
+  return weir_hash_table_mark(limits, marks, sizeof marks);
+}
+
+/* Whether all that `one` counts of this limit `other` has as well. */
+static bool covers(const weir_limiter *other, const weir_limiter *one, const weir_rule_info *rule) {
+  for (size_t i = 0; i < weir_limiter_rules(one); i++) {
+    weir_rule_info each = rule_at(one, i);
+    if (are_kin(&each, rule) && !has_counts(other, each.tag)) return false;
+  }
+  return true;
+}
+
+/* False: no memory. */
+static bool add_layout(layouts *all, const weir_limiter *limiter, size_t place,
+                       const weir_rule_info *rule) {
+  uint32_t mark = mark_of(&all->limits, rule);
+  limit *found = weir_hash_table_find(&all->limits, mark, rule);
+  for (size_t at = found != NULL ? found->first : 0; at != 0; at = all->each[at].next)
+    if (covers(all->each[at].limiter, limiter, rule) &&
+        covers(limiter, all->each[at].limiter, rule))
+      return true;
+  if (!weir_array_grow(&all->each, &all->room, all->count + 2, sizeof *all->each)) return false;
+  size_t added = ++all->count;
+  all->each[added] = (layout){.limiter = limiter, .place = place};
+  if (found != NULL) all->each[found->last].next = added;
+  if (found == NULL) found = weir_hash_table_add(&all->limits, mark);
+  if (found == NULL) return false;
+  if (found->first == 0) *found = (limit){.rule = *rule, .first = added};
+  found->last = added;
+  return true;
+}
+
+static bool add_layouts(layouts *all, const weir_limiter *limiter, size_t place) {
+  for (size_t i = 0; limiter != NULL && i < weir_limiter_rules(limiter); i++) {
+    weir_rule_info rule = rule_at(limiter, i);
+    if (!add_layout(all, limiter, place, &rule)) return false;
+  }
+  return true;
+}
+
+/* The first limiter that has kin of a rule of `tier`, and counts apart from it; false: there is none. */
+static bool find_apart(const layouts *all, const weir_limiter *tier, weir_rule_info *one,
+                       weir_rule_info *kin) {
+  const layout *apart = NULL;
+  for (size_t i = 0; i < weir_limiter_rules(tier); i++) {
+    weir_rule_info rule = rule_at(tier, i);
+    const limit *found = weir_hash_table_find(&all->limits, mark_of(&all->limits, &rule), &rule);
+    size_t at = found != NULL ? found->first : 0;
+    while (at != 0 && has_counts(all->each[at].limiter, rule.tag))
+      at = all->each[at].next;
+    if (at == 0 || (apart != NULL && apart->place <= all->each[at].place)) continue;
+    apart = &all->each[at];
+    *one = rule;
+  }
+  return apart != NULL && find_kin(apart->limiter, one, kin);
+}
+
+/* Without memory it warns of no more. */
 static void warn_of_tiers(const weir_named *named, weir_config_faults *faults) {
   char path[2 * WEIR_CONFIG_NAME_MOST + 32];
   const weir_config_limiter *config = named->config;
-  for (size_t i = 0; i < config->tier_count; i++) {
+  layouts all = {.count = 0};
+  weir_hash_table_init(&all.limits, sizeof(limit), is_limit, NULL);
+  bool goes_on = add_layouts(&all, named->own, 0);
+  for (size_t i = 0; goes_on && i < config->tier_count; i++) {
     const weir_limiter *tier = named->tiers[i];
     weir_rule_info one, kin;
+    if (tier == NULL) continue;
     snprintf(path, sizeof path, "limiters.%s.tiers.%s", config->name, config->tiers[i].name);
-    for (size_t j = 0; tier != NULL && j <= i; j++) {
-      const weir_limiter *other = j == 0 ? named->own : named->tiers[j - 1];
-      if (other == NULL || other == tier || !are_apart(tier, other, &one, &kin)) continue;
+    if (find_apart(&all, tier, &one, &kin))
       weir_config_warn(faults, config->tiers[i].place, path,
                        "%s does not share its counts with %s, as they are laid out apart: a key "
                        "that moves from one to the other may have both limits in full",
                        one.text, kin.text);
-      break;
-    }
+    goes_on = add_layouts(&all, tier, i + 1);
   }
+  weir_hash_table_clean_up(&all.limits);
+  free(all.each);
 }
 
 void weir_registry_warn(const weir_registry *old, const weir_registry *fresh,

@@ -279,10 +279,11 @@ static void take_places(const builder *self, const weir_config_limiter *config) 
   if (old == NULL) return;
   const weir_config_limiter *was = old->config;
   take_place(self, config, config->rule, was, was->rule);
-  for (size_t i = 0; i < config->tier_count; i++)
-    for (size_t n = 0; n < was->tier_count; n++)
-      if (strcmp(config->tiers[i].name, was->tiers[n].name) == 0)
-        take_place(self, config, config->tiers[i].rule, was, was->tiers[n].rule);
+  for (size_t i = 0; i < config->tier_count; i++) {
+    const weir_config_tier *tier = &config->tiers[i];
+    const weir_config_tier *before = weir_config_find_tier(was, tier->name, strlen(tier->name));
+    if (before != NULL) take_place(self, config, tier->rule, was, before->rule);
+  }
 }
 
 static bool has_name(const void *context, const void *item, const void *wanted) {
