@@ -519,52 +519,42 @@ static bool may_listen(const weir_wire_line *line, int64_t left_us) {
   return line->session == NULL && left_us > line->wire->patience_us;
 }
 
-/* Works the connection until the slot is done or the time is over. A slot that is alone in line is sent
- * and listened for in one go: nothing else is due before its deadline. */
-static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_us, int64_t now_us) {
-  weir_wire *wire = line->wire;
-  weir_connection *connection = line->connection;
-  int64_t since_us = now_us;
-  uint64_t done = line->done;
-  weir_event event;
-  line->tries = false;
-  start_leading(line, now_us, &event);
-  for (int waits = 0;;) {
-    weir_connection_ask ask = weir_connection_step(connection, &event, now_us);
-    int64_t until_us = now_us;
-    bool goes_on = false;
-    if (connection->left != NULL || connection->state == WEIR_CONNECTION_CLOSED) tidy(line);
-    if (ask == WEIR_ASK_WAIT || ask == WEIR_ASK_NOTHING) {
-      if (slot->state == WEIR_SLOT_DONE || slot->connection != connection) break;
-      if (waits > 0) now_us = weir_monotonic_us();
-      if (now_us >= end_us) break;
-      ask = WEIR_ASK_WAIT;
-      until_us = connection->wait_until_us < end_us ? connection->wait_until_us : end_us;
-      bool comes = line->tries && event.kind == WEIR_EVENT_RECEIVED && event.amount > 0;
-      if ((waits++ == 0 || comes) && may_listen(line, until_us - now_us) &&
-          weir_connection_is_open(connection) && !weir_stream_has_to_send(connection))
-        ask = WEIR_ASK_RECEIVE;
-    } else if (ask == WEIR_ASK_SEND) {
-      goes_on = waits == 0 && may_listen(line, end_us - now_us) && connection->first == slot &&
-                slot->next == NULL && connection->unsent == NULL &&
-                connection->state == WEIR_CONNECTION_READY;
-      if (goes_on) until_us = end_us;
-    }
-    line->tries = ask >= WEIR_ASK_SEND && until_us - now_us > wire->patience_us + NEAR_US &&
-                  may_try(wire, slot);
-    line->yield_us = -1;
-    line_perform(line, ask, now_us, until_us, &event);
-    waits += goes_on && event.kind != WEIR_EVENT_SENT;
-    if (ask != WEIR_ASK_SEND && ask != WEIR_ASK_RECEIVE) now_us = weir_monotonic_us();
-    if (line->tries) judge_tries(line);
-  }
-  line_work(line, WEIR_WORKER_NONE);
-  if (line == &wire->lines[0]) leave_further(wire, now_us);
+/* A thread that leads, from its first step to its last. */
+typedef struct leader {
+  weir_wire_line *line;
+  const weir_wire_slot *slot;
+  int64_t end_us, now_us;
+  int64_t until_us; /* how long the next step may take; now_us: it does not wait */
+  int waits;        /* so many steps have waited */
+  weir_event event; /* of the last step */
+} leader;
 
-  /* Who led while others waited: the figures say whether some starve. */
-  if (line->waiting < 2) return;
-  int64_t led_us = weir_monotonic_us() - since_us;
-  uint64_t served = line->done - done - (slot->state == WEIR_SLOT_DONE);
+/* Nothing can be done without waiting: plans how to wait. WEIR_ASK_NOTHING: the leader is done. */
+static weir_connection_ask plan_wait(leader *me) {
+  const weir_wire_line *line = me->line;
+  const weir_connection *connection = line->connection;
+  if (me->slot->state == WEIR_SLOT_DONE || me->slot->connection != connection)
+    return WEIR_ASK_NOTHING;
+  if (me->waits > 0) me->now_us = weir_monotonic_us();
+  if (me->now_us >= me->end_us) return WEIR_ASK_NOTHING;
+  me->until_us = connection->wait_until_us < me->end_us ? connection->wait_until_us : me->end_us;
+  bool comes = line->tries && me->event.kind == WEIR_EVENT_RECEIVED && me->event.amount > 0;
+  bool receives = (me->waits++ == 0 || comes) && may_listen(line, me->until_us - me->now_us) &&
+                  weir_connection_is_open(connection) && !weir_stream_has_to_send(connection);
+  return receives ? WEIR_ASK_RECEIVE : WEIR_ASK_WAIT;
+}
+
+/* Whether the leader sends and listens in one go: its slot is alone in line, so nothing else is due
+ * before its deadline. */
+static bool goes_on(const leader *me) {
+  const weir_connection *connection = me->line->connection;
+  return me->waits == 0 && may_listen(me->line, me->end_us - me->now_us) &&
+         connection->first == me->slot && me->slot->next == NULL && connection->unsent == NULL &&
+         connection->state == WEIR_CONNECTION_READY;
+}
+
+/* Counts who led while others waited: the figures say whether some starve. */
+static void count_leading(weir_wire_line *line, int64_t led_us, uint64_t served) {
   weir_wire_leading *leading = &line->leading;
   int bin = served > 0 ? 64 - __builtin_clzll(served) : 0;
   leading->times++;
@@ -573,6 +563,41 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
   leading->served += served;
   if (led_us > leading->longest_us) leading->longest_us = led_us;
   if (served > leading->most) leading->most = served;
+}
+
+/* Works the connection until the slot is done or the time is over. */
+static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_us, int64_t now_us) {
+  weir_wire *wire = line->wire;
+  weir_connection *connection = line->connection;
+  uint64_t done = line->done;
+  leader me = {.line = line, .slot = slot, .end_us = end_us, .now_us = now_us};
+  line->tries = false;
+  start_leading(line, now_us, &me.event);
+  for (;;) {
+    weir_connection_ask ask = weir_connection_step(connection, &me.event, me.now_us);
+    bool both = false;
+    me.until_us = me.now_us;
+    if (connection->left != NULL || connection->state == WEIR_CONNECTION_CLOSED) tidy(line);
+    if (ask == WEIR_ASK_WAIT || ask == WEIR_ASK_NOTHING) {
+      ask = plan_wait(&me);
+      if (ask == WEIR_ASK_NOTHING) break;
+    } else if (ask == WEIR_ASK_SEND && goes_on(&me)) {
+      both = true;
+      me.until_us = end_us;
+    }
+    line->tries = ask >= WEIR_ASK_SEND && me.until_us - me.now_us > wire->patience_us + NEAR_US &&
+                  may_try(wire, slot);
+    line->yield_us = -1;
+    line_perform(line, ask, me.now_us, me.until_us, &me.event);
+    me.waits += both && me.event.kind != WEIR_EVENT_SENT;
+    if (ask != WEIR_ASK_SEND && ask != WEIR_ASK_RECEIVE) me.now_us = weir_monotonic_us();
+    if (line->tries) judge_tries(line);
+  }
+  line_work(line, WEIR_WORKER_NONE);
+  if (line == &wire->lines[0]) leave_further(wire, me.now_us);
+  if (line->waiting >= 2)
+    count_leading(line, weir_monotonic_us() - now_us,
+                  line->done - done - (slot->state == WEIR_SLOT_DONE));
 }
 
 /* --- following ------------------------------------------------------------------------------- */
