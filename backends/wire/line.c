@@ -1,5 +1,6 @@
-/* Who works the connections of a wire, and how the others wait. All that has to do with the lock, the
- * slots' memory and waiting is here; connection.c says what is to be done, line_perform() does it.
+/* One thread works each connection of a wire. This file decides which one, and lets the others wait as
+ * waiting.h says. All that has to do with the lock and the slots' memory is here; connection.c says what
+ * is to be done, and line_perform() does it.
  *
  * Over 600 lines, as all of it rests on one lock: that no wake-up is lost, and nothing is touched that
  * another thread works on, shows only where those who take the lock and let it go stand side by side. */
@@ -18,25 +19,7 @@
 #include "array.h"
 #include "condition.h"
 #include "wire/socket.h"
-
-/* A crowd: while more threads wait than there may be connections, and for so many slots after. */
-enum { CROWD_SLOTS = 1024 };
-
-/* So often a thread of a crowd yields the processor before it sleeps, if answers take no longer than
- * that. */
-enum { YIELDS = 6, NEAR_US = 300 };
-
-/* A slot of so many commands is waited for awake, if answers take no longer than that; not where a
- * yield has taken so long twice in a row. */
-enum { MANY_COMMANDS = 16, LOST_US = 30 };
-
-/* A yield that takes longer, and in which not even one slot is done in so much of it, was lost to
- * other work that wants the processor. No thread yields for a while then, which doubles where the
- * next try ends likewise. */
-enum { YIELD_US = 300, DONE_US = 30, PRESSED_LEAST_US = 10000, PRESSED_MOST_US = 1000000 };
-
-/* What an answer takes: the mean, in which the last one has this share. */
-enum { TOOK_SHARE = 8 };
+#include "wire/waiting.h"
 
 enum { POLL_MOST_MS = 60000 };
 
@@ -172,11 +155,6 @@ static weir_wire_line *line_of(weir_wire *wire, const weir_wire_slot *slot) {
   return &wire->lines[slot->connection->number];
 }
 
-/* Whether many threads share the first connection, and yield. */
-static bool is_crowd(const weir_wire *wire) {
-  return wire->crowd > 0 && !wire->crowded.felt;
-}
-
 static void line_work(weir_wire_line *line, weir_worker worker) {
   atomic_store_explicit(&line->worker, worker, memory_order_release);
 }
@@ -267,7 +245,7 @@ static ssize_t put(weir_wire_line *line, const char *bytes, size_t length) {
 static ssize_t get(weir_wire_line *line, char *bytes, size_t room, bool waits) {
   if (line->session != NULL) return weir_tls_session_receive(line->session, bytes, room);
   if (waits && line->tries) {
-    ssize_t got = weir_socket_try(line->fd, bytes, room, NEAR_US, &line->yield_us);
+    ssize_t got = weir_socket_try(line->fd, bytes, room, weir_waiting.near_us, &line->yield_us);
     if (got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return got;
   }
   return weir_socket_receive(line->fd, bytes, room, waits);
@@ -484,39 +462,11 @@ static void push_further(weir_wire *wire, int64_t now_us) {
   come_by(line, closed ? WEIR_EVENT_OPEN : WEIR_EVENT_LOOK, !closed, now_us);
 }
 
-static void feel(weir_pressure *pressure, int64_t now_us) {
-  if (pressure->felt) return;
-  bool soon = now_us - pressure->until_us < pressure->lasts_us;
-  pressure->felt = true;
-  pressure->lasts_us = soon ? 2 * pressure->lasts_us : PRESSED_LEAST_US;
-  if (pressure->lasts_us > PRESSED_MOST_US) pressure->lasts_us = PRESSED_MOST_US;
-  pressure->until_us = now_us + pressure->lasts_us;
-}
-
-static void ease(weir_pressure *pressure, int64_t now_us) {
-  if (now_us >= pressure->until_us) pressure->felt = false;
-}
-
-/* Whether a thread stays awake for its answers. Many commands take their server a while, in which the
- * processors of both sides go idle; the wake-ups then cost both more than the tries. Not where threads
- * have met at the server, so that there is a further connection: they have better use for the processor. */
-static bool may_try(const weir_wire *wire, const weir_wire_slot *slot) {
-  return slot->count >= MANY_COMMANDS && wire->waiting == 1 && wire->took_us < NEAR_US &&
-         wire->server.connections[1].state == WEIR_CONNECTION_CLOSED && !wire->watched.felt;
-}
-
 static void judge_tries(weir_wire_line *line) {
   if (line->yield_us < 0) return; /* it had no need to yield */
-  bool lost = line->yield_us > LOST_US;
-  if (lost && line->lost) feel(&line->wire->watched, weir_monotonic_us());
+  bool lost = line->yield_us > weir_waiting.lost_us;
+  if (lost && line->lost) weir_pressure_feel(&line->wire->watched, weir_monotonic_us());
   line->lost = lost;
-}
-
-/* A receive that waits saves the poll before it, a tenth of a round trip. It ends by itself, but not at
- * once, so it is not for the last milliseconds before a deadline, nor for TLS, whose session a follower
- * may not touch meanwhile. */
-static bool may_listen(const weir_wire_line *line, int64_t left_us) {
-  return line->session == NULL && left_us > line->wire->patience_us;
 }
 
 /* A thread that leads, from its first step to its last. */
@@ -539,7 +489,8 @@ static weir_connection_ask plan_wait(leader *me) {
   if (me->now_us >= me->end_us) return WEIR_ASK_NOTHING;
   me->until_us = connection->wait_until_us < me->end_us ? connection->wait_until_us : me->end_us;
   bool comes = line->tries && me->event.kind == WEIR_EVENT_RECEIVED && me->event.amount > 0;
-  bool receives = (me->waits++ == 0 || comes) && may_listen(line, me->until_us - me->now_us) &&
+  bool receives = (me->waits++ == 0 || comes) &&
+                  weir_how_to_wait(line, me->slot, me->until_us - me->now_us).listens &&
                   weir_connection_is_open(connection) && !weir_stream_has_to_send(connection);
   return receives ? WEIR_ASK_RECEIVE : WEIR_ASK_WAIT;
 }
@@ -548,7 +499,7 @@ static weir_connection_ask plan_wait(leader *me) {
  * before its deadline. */
 static bool goes_on(const leader *me) {
   const weir_connection *connection = me->line->connection;
-  return me->waits == 0 && may_listen(me->line, me->end_us - me->now_us) &&
+  return me->waits == 0 && weir_how_to_wait(me->line, me->slot, me->end_us - me->now_us).listens &&
          connection->first == me->slot && me->slot->next == NULL && connection->unsent == NULL &&
          connection->state == WEIR_CONNECTION_READY;
 }
@@ -585,8 +536,8 @@ static void lead(weir_wire_line *line, const weir_wire_slot *slot, int64_t end_u
       both = true;
       me.until_us = end_us;
     }
-    line->tries = ask >= WEIR_ASK_SEND && me.until_us - me.now_us > wire->patience_us + NEAR_US &&
-                  may_try(wire, slot);
+    line->tries =
+        ask >= WEIR_ASK_SEND && weir_how_to_wait(line, slot, me.until_us - me.now_us).tries;
     line->yield_us = -1;
     line_perform(line, ask, me.now_us, me.until_us, &me.event);
     me.waits += both && me.event.kind != WEIR_EVENT_SENT;
@@ -647,7 +598,7 @@ static void yield(weir_wire_line *line, const weir_wire_slot *slot, int times, i
   int64_t took_us = 0;
   uint64_t done = line->done;
   unlock(wire);
-  for (int i = 0; i < times && took_us <= YIELD_US; i++) {
+  for (int i = 0; i < times && took_us <= weir_waiting.yield_us; i++) {
     int64_t since_us = *now_us;
     if (i > 0 && (slot->state == WEIR_SLOT_DONE || line->worker == WEIR_WORKER_NONE)) break;
     sched_yield();
@@ -655,39 +606,36 @@ static void yield(weir_wire_line *line, const weir_wire_slot *slot, int times, i
     took_us = *now_us - since_us;
   }
   pthread_mutex_lock(&wire->lock);
-  if (took_us > YIELD_US && (int64_t)(line->done - done) * DONE_US < took_us)
-    feel(&wire->crowded, *now_us);
+  if (took_us > weir_waiting.yield_us &&
+      (int64_t)(line->done - done) * weir_waiting.done_us < took_us)
+    weir_pressure_feel(&wire->crowded, *now_us);
 }
 
-/* Returns when the slot is done, there is no leader, or some time has passed. A wake-up costs more than
- * some yields, and those who run meanwhile bring their next slots, which then go together. */
+/* Returns when the slot is done, there is no leader, or some time has passed. Those who run while this
+ * thread yields bring their next slots, which then go together. */
 static void follow(weir_wire_line *line, weir_wire_slot *slot, int64_t end_us, int64_t now_us) {
   weir_wire *wire = line->wire;
   if (slot->encoded == 0) send_beside(line, now_us);
-  if (is_crowd(wire) && wire->took_us < NEAR_US && slot->state != WEIR_SLOT_DONE)
-    yield(line, slot, YIELDS, &now_us);
+  int yields = weir_how_to_wait(line, slot, end_us - now_us).yields;
+  if (yields > 0 && slot->state != WEIR_SLOT_DONE) yield(line, slot, yields, &now_us);
   bool leads = line->worker == WEIR_WORKER_NONE || slot->connection != line->connection;
   if (slot->state != WEIR_SLOT_DONE && !leads) sleep_until(wire, slot, end_us);
 }
 
 /* Leads or follows until the slot is done or the time is over. A slot may be handed over to the first
- * connection meanwhile.
- *
- * A thread whose slot is done has the processor, and the next slot at once. If it led on the spot, it
- * would do so for itself again and again, while the others, whose slots are done as well, wait for the
- * processor. So in a crowd each gives way once, and who leads then sends what the others have brought.
- * It is no loss for those who follow: replies come in bursts, and a wake-up costs more than a yield. */
+ * connection meanwhile. */
 static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   int64_t now_us = weir_monotonic_us();
   slot->waiter = WEIR_WAITER_AWAKE;
   wire->waiting++;
-  ease(&wire->crowded, now_us);
-  ease(&wire->watched, now_us);
+  weir_pressure_ease(&wire->crowded, now_us);
+  weir_pressure_ease(&wire->watched, now_us);
   if (wire->server.wants_further) push_further(wire, now_us);
   while (slot->state != WEIR_SLOT_DONE && now_us < end_us) {
     weir_wire_line *line = line_of(wire, slot);
     line->waiting++;
-    if (is_crowd(wire) && line->waiting > 1) yield(line, slot, 1, &now_us);
+    int gives_way = weir_how_to_wait(line, slot, end_us - now_us).gives_way;
+    if (gives_way > 0) yield(line, slot, gives_way, &now_us);
     bool stays = slot->state != WEIR_SLOT_DONE && slot->connection == line->connection;
     if (stays && line->worker == WEIR_WORKER_NONE)
       lead(line, slot, end_us, now_us);
@@ -698,9 +646,10 @@ static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   }
   slot->waiter = WEIR_WAITER_NONE;
   wire->waiting--;
-  if ((is_crowd(wire) || slot->count >= MANY_COMMANDS) && slot->encoded > 0)
-    wire->took_us += (weir_monotonic_us() - slot->sent_us - wire->took_us) / TOOK_SHARE;
   weir_wire_line *left = line_of(wire, slot);
+  if (weir_how_to_wait(left, slot, 0).counts)
+    wire->took_us +=
+        (weir_monotonic_us() - slot->sent_us - wire->took_us) / weir_waiting.took_share;
   if (left->connection->first != NULL && left->worker == WEIR_WORKER_NONE) wake_next(left);
 }
 
@@ -829,10 +778,10 @@ static weir_connection *choose(weir_wire *wire) {
   weir_connection *connections = server->connections;
   uint8_t open = 1;
   if (wire->waiting >= WEIR_WIRE_CONNECTIONS)
-    wire->crowd = CROWD_SLOTS;
+    wire->crowd = weir_waiting.crowd_slots;
   else if (wire->crowd > 0)
     wire->crowd--;
-  if (is_crowd(wire) || server->one_at_a_time || connections[0].state != WEIR_CONNECTION_READY)
+  if (weir_is_crowd(wire) || server->one_at_a_time || connections[0].state != WEIR_CONNECTION_READY)
     return &connections[0];
   while (open < WEIR_WIRE_CONNECTIONS && connections[open].state == WEIR_CONNECTION_READY &&
          connections[open].is_known)
