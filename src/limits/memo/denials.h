@@ -21,8 +21,8 @@
 
 typedef struct weir_denials weir_denials;
 
-/* A memo that somebody copied. A larger one, of several rules with many cells each, is not kept:
- * who needs it takes the lock. */
+/* A copy of a memo. Larger memos, of several rules with many cells each, are not copied: a reader locks
+ * the entry instead. */
 enum { WEIR_DENIAL_BYTES = 4096 };
 typedef union weir_denial {
   weir_memo memo;

@@ -2,8 +2,8 @@
  *
  *     lead ── wish ──> one request more, last of its group: take up to k ──> grant ──> a lot
  *     join ── use ───> admitted without the store
- *     lead ── hold ──> its own lots first, the store is charged the rest ──> release what was
- * denied time ──────────> a lot has ended ── owed ──> one SUB from where it was charged
+ *     lead ── hold ──> its own lots first, the store for the rest ──> release: what was denied
+ *     time ──────────> a lot has ended ── owed ──> one SUB from where it was charged
  *
  * A lot is used only inside the cell, the window and the quota that it was charged to, never before
  * its charge, and only while it lives: so every use counts in the store as if it had been charged
@@ -36,8 +36,8 @@ typedef struct weir_lease {
   bool by_windows;        /* each rule counts in one window at a time: the next is charged ahead */
   int64_t drained_most;   /* what surely drains from every bucket in that time; without one, all */
   int64_t burst;          /* the least that a full bucket holds */
-  size_t slowest;         /* of the buckets; and who has had of it gives way until ... */
-  int64_t way;            /* ... it has room for so much again, or it is their turn */
+  size_t slowest;         /* the slowest bucket: a process that was charged for it waits ... */
+  int64_t way;            /* ... until it has room for so much again, or it is its turn */
 } weir_lease;
 
 /* Two lots may live at once, so that a refill need not discard what is left. Behind them stand what

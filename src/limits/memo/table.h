@@ -45,8 +45,8 @@ typedef struct weir_memo_entry {
   struct weir_leased *leased; /* lease.h; NULL: the rules have no lease */
 } weir_memo_entry;
 
-/* Takes that are counted by the lock they are decided under: one addition, and no line that other threads
- * add to. Of a limiter with leases without the store, else each in one round trip. */
+/* Takes that were counted under this lock: one addition, and no line that other threads add to. With
+ * leases they needed no store; without, each needed one round trip. */
 typedef struct weir_decided {
   uint64_t denied, allowed;
   uint64_t lease_used; /* cost */
