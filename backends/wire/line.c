@@ -877,7 +877,7 @@ static bool abandon(weir_wire *wire, weir_wire_slot *slot, weir_message *message
   weir_slot_become(slot, WEIR_SLOT_ABANDONED);
   connection->abandoned++;
 
-  /* What was sent is still the probe, until its timeout has passed as well. Without a connection
+  /* A slot that was sent is still the probe, until its timeout has passed as well. Without a connection
    * nothing is known of the server, and a slot is late only where there was one. */
   if (open) {
     weir_worker worker = line->worker;

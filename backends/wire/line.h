@@ -1,4 +1,4 @@
-/* What a wire is made of. Its lock guards everything, save where noted. */
+/* The parts of a wire. Its lock guards everything, save where noted. */
 #ifndef WEIR_WIRE_LINE_H
 #define WEIR_WIRE_LINE_H
 
@@ -11,7 +11,7 @@ enum {
   WEIR_WIRE_CHOICES = 64 /* threads that a wire tells apart; others share their choice */
 };
 
-/* What the thread that works a connection is at. */
+/* The step that the leader of a connection is at: the thread that works it. */
 typedef enum weir_worker {
   WEIR_WORKER_NONE,
   WEIR_WORKER_STEPPING,  /* it holds the lock */
