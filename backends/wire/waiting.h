@@ -46,7 +46,7 @@ static inline bool weir_is_crowd(const weir_wire *wire) {
   return wire->crowd > 0 && !wire->crowded.felt;
 }
 
-/* How the thread of this slot waits at the line, if it can wait for `left_us`.
+/* How the thread of this slot waits at the line, if it can wait for `left_us`. The lock is held.
  *
  * In a crowd each thread gives way once: its slot was done, so it has the processor, and would lead for
  * itself again and again while the others wait for the processor. The next leader then sends what all of
