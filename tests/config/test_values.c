@@ -53,7 +53,8 @@ static void test_defaults(void **state) {
   const weir_config_limiter *limiter = &config->limiters[0];
   assert_ptr_equal(limiter->store, &config->stores[0]);
   assert_int_equal(limiter->cost, 1);
-  assert_false(limiter->shadow || limiter->has_key);
+  assert_false(limiter->has_key);
+  assert_int_equal(limiter->enforced, WEIR_CONFIG_ALL_KEYS);
   assert_int_equal(limiter->headers, WEIR_CONFIG_HEADERS_DRAFT_10);
   assert_int_equal(limiter->log_keys, WEIR_CONFIG_LOG_KEYS_OFF);
   assert_false(config->throttle.enabled);
@@ -61,6 +62,31 @@ static void test_defaults(void **state) {
   assert_int_equal(config->limits.connections, 10000);
   assert_int_equal(config->limits.drain_us, 10000000);
   weir_config_destroy(config);
+}
+
+static void test_parts_of_the_keys(void **state) {
+  static const struct {
+    const char *text;
+    uint32_t enforced;
+  } parts[] = {{"0%", 0},
+               {"0.01%", 1},
+               {"0.5%", 50},
+               {"10%", 1000},
+               {"12.25%", 1225},
+               {"99.9%", 9990},
+               {"100.00%", WEIR_CONFIG_ALL_KEYS}};
+  (void)state;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    char text[256];
+    snprintf(text, sizeof text,
+             "listen: {resp: {address: \"127.0.0.1:0\"}}\n"
+             "stores: {m: {url: \"memory:\"}}\n"
+             "limiters: {a: {rule: quota:1/s, shadow: false, enforce: %s}}\n",
+             parts[i].text);
+    weir_config *config = read_text(text);
+    assert_int_equal(config->limiters[0].enforced, parts[i].enforced);
+    weir_config_destroy(config);
+  }
 }
 
 static void test_listeners(void **state) {
@@ -83,7 +109,8 @@ static void test_listeners(void **state) {
       "loops: 3\n"
       "log: {format: json}\n"
       "shadow: true\n"
-      "limiters: {a: {rule: quota:1/s, key: client, cost: 2147483648, headers: off}}\n");
+      "limiters: {a: {rule: quota:1/s, key: client, cost: 2147483648, headers: off, enforce: "
+      "10%}}\n");
   const weir_config_listener *listener = config->listeners;
   assert_int_equal(config->listener_count, 5);
   assert_int_equal(listener->socket.ss_family, AF_INET6);
@@ -126,7 +153,8 @@ static void test_listeners(void **state) {
   assert_int_equal(config->limits.connections, 5);
   assert_int_equal(config->loops, 3);
   const weir_config_limiter *limiter = &config->limiters[0];
-  assert_true(limiter->shadow && limiter->has_key);
+  assert_true(limiter->has_key);
+  assert_int_equal(limiter->enforced, 0); /* all are in shadow mode */
   assert_int_equal(limiter->key.kind, WEIR_CONFIG_KEY_CLIENT);
   assert_int_equal(limiter->cost, INT64_C(2147483648));
   assert_int_equal(limiter->headers, WEIR_CONFIG_HEADERS_OFF);
@@ -213,6 +241,7 @@ static void test_a_client_behind_a_proxy_is_told(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_defaults),
+      cmocka_unit_test(test_parts_of_the_keys),
       cmocka_unit_test(test_listeners),
       cmocka_unit_test(test_secrets_of_urls),
       cmocka_unit_test(test_a_client_behind_a_proxy_is_told),

@@ -202,11 +202,57 @@ static void test_faults_of_a_file_have_their_places(void **state) {
   }
 }
 
+/* Of 100,000 keys of each form, a limiter denies its part within 1 % of all of them. A part that grows
+ * keeps its keys, and two limiters draw different ones. */
+static void test_a_part_is_enforced(void **state) {
+  enum { KEYS = 100000, LIMITERS = 4 };
+  static const char *const forms[] = {"%d", "customer-%07d", "192.168.%d", "user:%d@mail.example"};
+  static const int wanted[LIMITERS] = {10000, 10000, 30000, 50};
+  (void)state;
+  weir_registry *registry = build(LISTEN
+                                  "stores: {m: {url: \"memory:\"}}\n"
+                                  "limiters:\n"
+                                  "  a: {rule: quota:1/s, enforce: 10%}\n"
+                                  "  b: {rule: quota:1/s, enforce: 10%}\n"
+                                  "  c: {rule: quota:1/s, enforce: 30%}\n"
+                                  "  d: {rule: quota:1/s, enforce: 0.05%}\n",
+                                  NULL);
+  weir_registry *later = build(LISTEN
+                               "stores: {m: {url: \"memory:\"}}\n"
+                               "limiters: {a: {rule: quota:5/s, enforce: 20%}}\n",
+                               NULL);
+  for (size_t form = 0; form < sizeof forms / sizeof *forms; form++) {
+    int enforced[LIMITERS] = {0}, of_both = 0, of_later = 0;
+    for (int i = 0; i < KEYS; i++) {
+      char key[64];
+      bool is[LIMITERS];
+      size_t length = (size_t)snprintf(key, sizeof key, forms[form], i);
+      for (size_t j = 0; j < LIMITERS; j++)
+        enforced[j] += is[j] = weir_named_enforces(&registry->named[j], key, length);
+      bool is_later = weir_named_enforces(&later->named[0], key, length);
+      assert_true(is_later || !is[0]);
+      of_later += is_later;
+      of_both += is[0] && is[1];
+    }
+    print_message("%s: %d, %d, %d, %d; %d of both, %d later\n", forms[form], enforced[0],
+                  enforced[1], enforced[2], enforced[3], of_both, of_later);
+    for (size_t j = 0; j < LIMITERS; j++)
+      assert_in_range(enforced[j], wanted[j] * 9 / 10 - 20, wanted[j] * 11 / 10 + 20);
+    for (size_t j = 0; j < 3; j++)
+      assert_in_range(enforced[j], wanted[j] - KEYS / 100, wanted[j] + KEYS / 100);
+    assert_in_range(of_both, 800, 1200);
+    assert_in_range(of_later, 20000 - KEYS / 100, 20000 + KEYS / 100);
+  }
+  weir_registry_release(later);
+  weir_registry_release(registry);
+}
+
 int main(void) {
   int descriptor = mkstemp(name);
   if (descriptor < 0 || close(descriptor) != 0) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_keys_lead_to_tiers),
+      cmocka_unit_test(test_a_part_is_enforced),
       cmocka_unit_test(test_limiters_are_shared_where_they_mean_the_same),
       cmocka_unit_test(test_names_are_found),
       cmocka_unit_test(test_patterns_fit_what_they_say),

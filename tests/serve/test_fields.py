@@ -23,6 +23,7 @@ LIMITERS = """limiters:
     block: ["vip-bad*", both]
   filed: {store: main, rule: "quota:1/1d", tiers: {two: "quota:2/1d", three: "quota:3/1d"}, overrides: {both: three}, overrides_file: FILE}
   seen: {store: main, rule: "quota:1/1d", shadow: true}
+  partly: {store: main, rule: "quota:1/1d", enforce: 10%}
   new: {store: main, rule: "quota:1/1d", headers: draft-10}
   old: {store: main, rule: "quota:1/1d", headers: draft-03}
   bare: {store: main, rule: "quota:1/1d", headers: "off"}
@@ -121,6 +122,20 @@ class Fields(unittest.TestCase):
         self.assertEqual(self.take("seen", "k")["remaining"], 0)  # it was decided, and charged
         self.assertEqual([self.check("seen?key=web")[0] for _ in "123"], [200, 200, 200])
         self.assertEqual(self.server.metric('weir_serve_limiter_shadow_denied_total{limiter="seen"}'), 5)
+
+    def test_enforced_for_some(self):
+        """A tenth of the keys is denied, the same ones at another server; the others are in shadow mode."""
+        def denied(client):
+            return {key for key in range(300) if [client.ask("WEIR.TAKE", "partly", "key-%d" % key)[1] for _ in "12"][1] == 0}
+        one = denied(self.client)
+        self.assertIn(len(one), range(15, 46))
+        self.assertEqual(self.server.metric('weir_serve_limiter_shadow_denied_total{limiter="partly"}'), 300 - len(one))
+        with Server(CONFIG.replace("FILE", self.file)) as server:
+            client = server.connect()
+            self.assertEqual(denied(client), one)
+            server.write(server.config.replace("enforce: 10%", "enforce: 30%"))
+            await_that(lambda: len(denied(client)) > 60, "a larger part")
+            client.close()
 
     def test_headers(self):
         found = {name: set(self.check(name + "?key=h")[2]) & {"ratelimit", "ratelimit-policy", "x-ratelimit-limit",

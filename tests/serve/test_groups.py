@@ -21,12 +21,14 @@ LIMITERS = """limiters:
   tenant: {store: main, rule: "quota:10/1d;quota:100/1h,name=hour", headers: "off"}
   trial: {store: main, rule: "quota:1/1d", shadow: true}
   other: {store: main, rule: "quota:1/1d", shadow: true}
+  half: {store: main, rule: "quota:1/1d", enforce: 50%}
 """
 GROUPS = """groups:
   login: [by_address, by_account]
   mixed: [by_account, costly, tenant]
   tried: [by_account, trial]
   new: [trial, other]
+  rolled: [by_account, half]
 """
 CONFIG = BASE.replace("limiters:\n", LIMITERS) + GROUPS + "limits: {logged_denials: 10000}\n"
 RETRIES = (1, 2 * 86400 * 10**6)
@@ -112,6 +114,18 @@ class Groups(Speaks):
         self.assertEqual(self.fields("WEIR.TAKE", "new", "z", "y")["denied_by"], "")
         self.assertEqual((self.left("trial", "z"), self.left("other", "y")), (1, 0))
         self.assertEqual(self.server.metric(denied % "new") - before[1], 3)
+
+    def test_enforced_for_some(self):
+        """A member has a say with the keys that it enforces, and with no other."""
+        told = {}
+        for i in range(40):
+            key = "k%d" % i
+            self.assertEqual(self.fields("WEIR.TAKE", "rolled", key, key)["allowed"], 1)
+            told[key] = self.fields("WEIR.TAKE", "rolled", key, key)["denied_by"]
+            self.assertEqual(self.left("by_account", key), 0 if told[key] == "" else 1)
+        self.assertEqual(set(told.values()), {"", "half"})
+        self.assertEqual({key for key in told if self.fields("WEIR.TAKE", "half", key)["allowed"] == 0},
+                         {key for key in told if told[key] == "half"})
 
     def test_stamps_settle_member_by_member(self):
         told = self.fields("WEIR.TAKE", "login", "4.4.4.4", "sam", "COST", 2)

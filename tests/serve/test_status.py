@@ -98,6 +98,7 @@ class Figures(unittest.TestCase):
         told = status(self.server)
         watched = row(told, "watched")
         self.assertEqual((watched["allowed"], watched["denied"], watched["shadow_denied"]), (3, 0, 2))
+        self.assertEqual([(row(told, name)["shadow"], row(told, name)["enforce"]) for name in ("watched", "lost")], [(True, 0), (False, 100)])
         lost = row(told, "lost")
         self.assertEqual(lost["allowed"], 3)
         self.assertLess(0, lost["sources"]["fallback"] + lost["sources"]["late"])

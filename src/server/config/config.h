@@ -285,11 +285,15 @@ typedef struct weir_config_limiter {
   weir_config_place overrides_file_place;
   bool has_key; /* else the listener's */
   weir_config_key key;
-  bool shadow; /* also where all are */
+  uint32_t
+      enforced; /* of WEIR_CONFIG_ALL_KEYS, the part that it denies: 0 in shadow mode, its own or of all */
   weir_config_headers headers;
   weir_config_log_keys log_keys;
   int64_t cost; /* of a request that names none; default 1 */
 } weir_config_limiter;
+
+/* The whole of a limiter's keys, in steps of .01 %. */
+enum { WEIR_CONFIG_ALL_KEYS = 10000 };
 
 /* A limiter as a group names it. */
 typedef struct weir_config_member {

@@ -112,6 +112,7 @@ static const char *const log_keys[] = {[WEIR_CONFIG_LOG_KEYS_OFF] = "off",
 typedef struct limiter_fields {
   weir_config_limiter limiter; /* first: keys are put into tiers, which are read before */
   int headers, log_keys;
+  bool shadow;
 } limiter_fields;
 
 /* --- tiers --------------------------------------------------------------------------------------
@@ -226,6 +227,30 @@ static void read_overrides_file(weir_reader *reader, const weir_node *node, void
 /* --- limiters -----------------------------------------------------------------------------------
  */
 
+/* 10%, 0.5% or 12.25%, in steps of .01 %. */
+static bool parse_part(const weir_node *node, uint32_t *steps) {
+  static const char accepted[] = "0123456789";
+  size_t digits = strspn(node->text, accepted);
+  const char *point = node->text + digits;
+  size_t decimals = *point == '.' ? strspn(point + 1, accepted) : 0;
+  const char *end = point + (decimals > 0 ? decimals + 1 : 0);
+  if (digits < 1 || digits > 3 || decimals > 2 || strcmp(end, "%") != 0) return false;
+  *steps = 100 * (uint32_t)strtoul(node->text, NULL, 10);
+  if (decimals > 0) *steps += (decimals == 1 ? 10 : 1) * (uint32_t)strtoul(point + 1, NULL, 10);
+  return *steps <= WEIR_CONFIG_ALL_KEYS && strlen(node->text) == node->length;
+}
+
+static void read_enforce(weir_reader *reader, const weir_node *node, void *target) {
+  limiter_fields *read = target;
+  if (!weir_expect(reader, node, WEIR_NODE_SCALAR)) return;
+  if (!parse_part(node, &read->limiter.enforced))
+    weir_fault(reader, node,
+               "found %s, accepted is a part of the keys from 0%% to 100%%, such as 10%% or 0.25%%",
+               weir_quote(node).text);
+  else if (read->shadow)
+    weir_fault(reader, node, "shadow is true, which is enforce: 0%%: accepted is one of them");
+}
+
 static void read_rule(weir_reader *reader, const weir_node *node, void *target) {
   weir_config_limiter *limiter = target;
   limiter->rule = weir_read_text(reader, node);
@@ -243,7 +268,8 @@ static const weir_field limiter_table[] = {
     {.name = "overrides_file", .read = read_overrides_file},
     WEIR_ROW_READ("allow", read_list, limiter_fields, limiter.allow),
     WEIR_ROW_READ("block", read_list, limiter_fields, limiter.block),
-    WEIR_ROW("shadow", BOOL, limiter_fields, limiter.shadow),
+    WEIR_ROW("shadow", BOOL, limiter_fields, shadow),
+    {.name = "enforce", .read = read_enforce},
     WEIR_ROW_CHOICE("headers", limiter_fields, headers, weir_config_header_styles),
     WEIR_ROW_CHOICE("log_keys", limiter_fields, log_keys, log_keys),
     {.name = NULL},
@@ -261,12 +287,12 @@ void weir_read_limiters(weir_reader *reader, const weir_node *node, void *target
     limiter_fields read = {.limiter = {.name = name,
                                        .place = weir_place(reader, item->key),
                                        .cost = 1,
-                                       .shadow = config->shadow}};
+                                       .enforced = WEIR_CONFIG_ALL_KEYS}};
     weir_config_limiter *limiter = &read.limiter;
     size_t length = weir_path_enter(reader, name);
     weir_read_fields(reader, item->value, limiter_table, &read);
     limiter->has_key = limiter->key.kind == WEIR_CONFIG_KEY_CLIENT || limiter->key.name != NULL;
-    limiter->shadow |= config->shadow;
+    if (read.shadow || config->shadow) limiter->enforced = 0;
     limiter->headers = (weir_config_headers)read.headers;
     limiter->log_keys = (weir_config_log_keys)read.log_keys;
     if (item->value->kind == WEIR_NODE_MAPPING) {

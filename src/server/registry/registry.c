@@ -566,6 +566,15 @@ weir_target weir_named_target(const weir_named *named, const void *key, size_t l
   return target;
 }
 
+bool weir_named_enforces(const weir_named *named, const void *key, size_t length) {
+  static const unsigned char no_secret[WEIR_HASH_SECRET_BYTES];
+  uint32_t enforced = named->config->enforced;
+  if (enforced == 0 || enforced == WEIR_CONFIG_ALL_KEYS) return enforced > 0;
+  uint64_t hash = weir_hash_64(no_secret, key, length) ^
+                  weir_hash_64(no_secret, named->prefix, named->prefix_length);
+  return hash % WEIR_CONFIG_ALL_KEYS < enforced;
+}
+
 weir_limiter *weir_registry_limiter_at(const weir_registry *registry, size_t index,
                                        const char **store) {
   const weir_shared_limiter *shared = registry->limiters[index];

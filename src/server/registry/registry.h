@@ -238,7 +238,7 @@ enum { WEIR_NAMED_PREFIX_MOST = WEIR_CONFIG_NAME_MOST + 1 };
 
 /* A limiter of the configuration. Read it; only registry.c writes. */
 typedef struct weir_named {
-  const weir_config_limiter *config;       /* its name, cost, shadow, headers, log_keys, key */
+  const weir_config_limiter *config;       /* its name, cost, enforced, headers, log_keys, key */
   size_t index;                            /* in the order of the file; of this snapshot alone */
   char prefix[WEIR_NAMED_PREFIX_MOST + 1]; /* "NAME:", which leads every key of this limiter */
   size_t prefix_length;
@@ -362,6 +362,11 @@ typedef struct weir_target {
 /* Block list, allow list, then overrides: in each the exact key before patterns, of these the
  * longest; else the limiter's own rule. */
 weir_target weir_named_target(const weir_named *named, const void *key, size_t length);
+
+/* Whether the limiter denies this key; else the key is in shadow mode. `enforced` keys of 10,000 are
+ * denied: those of the limiter's name and key whose hash is least, so they are the same at each
+ * server, and stay denied as the part grows. */
+bool weir_named_enforces(const weir_named *named, const void *key, size_t length);
 
 /* Whether what one of its rules admits is held until it is released: no take, but places. NULL: no. */
 bool weir_registry_holds(const weir_limiter *limiter);

@@ -187,8 +187,9 @@ static void write_readiness(const weir_service *service, weir_bytes *out) {
 /* --- /status.json -------------------------------------------------------------------------------
  */
 
+/* `enforced`: as weir_config_limiter has it. */
 static json_t *row_of(const weir_served_row *row, const char *rule, const char *store,
-                      bool shadow) {
+                      uint32_t enforced) {
   json_int_t allowed = 0, denied = 0, none = 0, sources[WEIR_SERVED_SOURCES] = {0};
   for (size_t i = 0; i < WEIR_SERVED_PROTOCOLS; i++) {
     none += (json_int_t)row->by[i].none;
@@ -198,9 +199,10 @@ static json_t *row_of(const weir_served_row *row, const char *rule, const char *
       sources[j] += (json_int_t)(row->by[i].allowed[j] + row->by[i].denied[j]);
     }
   }
-  return json_pack("{ss ss ss sb sI sI sI sI s{sI sI sI sI} s{sI sI sI}}", "name", row->name,
-                   "rule", rule, "store", store, "shadow", shadow, "allowed", allowed, "denied",
-                   denied, "none", none, "shadow_denied", (json_int_t)row->shadow_denied, "sources",
+  return json_pack("{ss ss ss sb sf sI sI sI sI s{sI sI sI sI} s{sI sI sI}}", "name", row->name,
+                   "rule", rule, "store", store, "shadow", enforced == 0, "enforce",
+                   enforced * 100. / WEIR_CONFIG_ALL_KEYS, "allowed", allowed, "denied", denied,
+                   "none", none, "shadow_denied", (json_int_t)row->shadow_denied, "sources",
                    "store", sources[WEIR_SOURCE_STORE], "local", sources[WEIR_SOURCE_LOCAL],
                    "fallback", sources[WEIR_SOURCE_FALLBACK], "late", sources[WEIR_SOURCE_LATE],
                    "settled", "up", (json_int_t)row->settled_up, "down",
@@ -211,13 +213,13 @@ static json_t *row_of(const weir_served_row *row, const char *rule, const char *
 static json_t *group_of(const weir_named_group *group, const weir_served_row *row) {
   char members[WEIR_CONFIG_MEMBERS_MOST * (WEIR_CONFIG_NAME_MOST + 2) + 16];
   int length = sprintf(members, "all of");
-  bool shadow = true;
+  uint32_t enforced = 0; /* by the member that denies most */
   for (size_t i = 0; i < group->member_count; i++) {
     const weir_config_limiter *limiter = group->members[i]->config;
     length += sprintf(members + length, "%s %s", i > 0 ? "," : "", limiter->name);
-    shadow = shadow && limiter->shadow;
+    if (limiter->enforced > enforced) enforced = limiter->enforced;
   }
-  return row_of(row, members, group->members[0]->config->store->name, shadow);
+  return row_of(row, members, group->members[0]->config->store->name, enforced);
 }
 
 static json_t *limiters_of(const weir_registry *registry, const weir_served_table *table) {
@@ -227,8 +229,7 @@ static json_t *limiters_of(const weir_registry *registry, const weir_served_tabl
   size_t named = registry->named_count;
   for (size_t i = 0; i < named && i < WEIR_STATUS_LIMITERS_MOST; i++) {
     const weir_config_limiter *limiter = registry->named[i].config;
-    json_t *row = row_of(&table->rows[i], limiter->rule, limiter->store->name,
-                         limiter->shadow || config->shadow);
+    json_t *row = row_of(&table->rows[i], limiter->rule, limiter->store->name, limiter->enforced);
     if (registry->named[i].holds && registry->named[i].own != NULL)
       json_object_set_new(row, "places", row_of_places(registry->named[i].own));
     json_array_append_new(list, row);
@@ -238,12 +239,12 @@ static json_t *limiters_of(const weir_registry *registry, const weir_served_tabl
   size_t first = named + registry->group_count;
   for (size_t i = first; i + 1 < table->count && i < WEIR_STATUS_LIMITERS_MOST; i++) {
     const weir_config_domain *domain = descriptors->domains[i - first].config;
-    json_array_append_new(
-        list, row_of(&table->rows[i], "by descriptors", domain->store->name, config->shadow));
+    json_array_append_new(list, row_of(&table->rows[i], "by descriptors", domain->store->name,
+                                       config->shadow ? 0 : WEIR_CONFIG_ALL_KEYS));
   }
   if (config->throttle.enabled)
     json_array_append_new(list, row_of(&table->rows[table->count - 1], "brought by requests",
-                                       config->throttle.store->name, false));
+                                       config->throttle.store->name, WEIR_CONFIG_ALL_KEYS));
   return list;
 }
 

@@ -37,15 +37,12 @@ typedef enum role { ALONE, OF_SET, BEHIND, ROLES } role;
 typedef struct plan {
   weir_target targets[WEIR_CONFIG_MEMBERS_MOST];
   role roles[WEIR_CONFIG_MEMBERS_MOST];
+  bool is_shadowed[WEIR_CONFIG_MEMBERS_MOST]; /* in shadow mode, with this key */
   bool has_say[WEIR_CONFIG_MEMBERS_MOST];
   size_t counts[ROLES];
   size_t key_bytes; /* of all, as they are counted */
   bool is_blocked;
 } plan;
-
-static bool is_in_shadow(const weir_named *named) {
-  return named->config->shadow;
-}
 
 static void make_plan(const weir_order *order, const weir_named_group *group, plan *made) {
   bool has_say = false; /* one that is not in shadow mode has it */
@@ -53,11 +50,12 @@ static void make_plan(const weir_order *order, const weir_named_group *group, pl
   for (size_t i = 0; i < group->member_count; i++) {
     const weir_named *named = group->members[i];
     made->targets[i] = weir_named_target(named, order->keys[i].bytes, order->keys[i].length);
+    made->is_shadowed[i] = !weir_named_enforces(named, order->keys[i].bytes, order->keys[i].length);
     made->key_bytes += named->prefix_length + order->keys[i].length;
-    has_say |= made->targets[i].kind != WEIR_TARGET_UNLIMITED && !is_in_shadow(named);
+    has_say |= made->targets[i].kind != WEIR_TARGET_UNLIMITED && !made->is_shadowed[i];
   }
   for (size_t i = 0; i < group->member_count; i++) {
-    made->has_say[i] = !has_say || !is_in_shadow(group->members[i]);
+    made->has_say[i] = !has_say || !made->is_shadowed[i];
     made->is_blocked |= made->has_say[i] && made->targets[i].kind == WEIR_TARGET_BLOCKED;
     made->roles[i] = made->targets[i].kind != WEIR_TARGET_LIMITER ? ALONE
                      : made->has_say[i]                           ? OF_SET
@@ -81,6 +79,7 @@ static void add_member(weir_turn *turn, const weir_order *order, const plan *mad
   member->tier = target->tier;
   member->key_length = key->length;
   member->has_say = made->has_say[index];
+  member->is_shadowed = made->is_shadowed[index];
   member->request = weir_turn_add_request(
       turn, counted, cost, weir_order_is(order, WEIR_VERB_LOOKS) ? WEIR_REQUEST_PEEK : 0U,
       is_asked ? target->limiter : NULL, named->config->store);
@@ -292,7 +291,7 @@ void weir_groups_reply(const weir_turn *turn, const weir_answer *answer, weir_gr
 
   /* In shadow mode a denial is counted, and answered as allowed. */
   for (size_t i = 0; i < count; i++) {
-    if (!told->counts[i] || !is_in_shadow(members[i].named) || !denies(&told->members[i])) continue;
+    if (!told->counts[i] || !members[i].is_shadowed || !denies(&told->members[i])) continue;
     weir_serve_count(&counts->shadow_denied, 1);
     show_allowed(&told->members[i], &told->decisions[i]);
     if (i == denier) show_allowed(&told->whole, &told->decision);

@@ -69,8 +69,9 @@ void weir_tell_decision(const weir_turn *turn, const weir_answer *answer, weir_d
                    1);
 
   /* In shadow mode a denial is counted, and answered as allowed. */
-  bool shadow = named != NULL && (named->config->shadow || turn->registry->config->shadow);
-  if (!shadow || reply->status != WEIR_OK || decision->allowed) return;
+  if (reply->status != WEIR_OK || decision->allowed || named == NULL ||
+      weir_named_enforces(named, reply->of.key, reply->of.key_length))
+    return;
   weir_serve_count(&counts->shadow_denied, 1);
   reply->is_shadowed = true;
   decision->allowed = true;

@@ -110,6 +110,7 @@ typedef struct weir_asked_member {
   const char *tier;
   size_t request;    /* in turn->asked */
   size_t key_length; /* of its caller's key, at the end of what is counted */
+  bool is_shadowed;  /* in shadow mode, with this key */
   bool has_say;      /* else it is in shadow mode, and others are not */
 } weir_asked_member;
 
