@@ -12,7 +12,7 @@ class Commands(ProgramTest):
         self.assert_refused(run(), "no command", "weir help")
         self.assert_refused(run("tke", "k"), '"tke"', "did you mean take?", "weir help")
         self.assert_refused(run("acquire"), '"acquire"', "take, peek, refund, settle, reset, run, replay",
-                            "doctor, check, serve, help and version", "weir help")
+                            "doctor, check, explain, serve, help and version", "weir help")
         self.assert_refused(run(""), '""')
         self.assert_refused(run("--store", "memory:", "take", "k"), 'option "--store" before the command', "weir help")
 

@@ -9,7 +9,7 @@ import unittest
 from program import ALLOWED, DENIED, PROGRAM, RULE, ProgramTest, environment, run
 
 COMMANDS = ("take", "peek", "refund", "settle", "reset", "run", "replay", "simulate", "bench", "doctor",
-            "check", "serve")
+            "check", "explain", "serve")
 LINES_MOST, COLUMNS_MOST = 36, 80
 
 

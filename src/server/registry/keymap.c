@@ -46,18 +46,18 @@ bool weir_pattern_fits(const char *pattern, size_t pattern_length, const char *k
   return at == pattern_length;
 }
 
-int32_t weir_keymap_find(const weir_keymap *map, const char *key, size_t length) {
+const weir_keymap_key *weir_keymap_find(const weir_keymap *map, const char *key, size_t length) {
   if (map->keys.count > 0) {
     uint32_t mark = weir_hash_table_mark(&map->keys, key, length);
     const weir_keymap_key *found = find(map, mark, (weir_hash_text){key, length});
-    if (found != NULL) return found->tier;
+    if (found != NULL) return found;
   }
   for (size_t i = 0; i < map->pattern_count; i++) {
     const weir_keymap_key *pattern = &map->patterns[i];
     if (weir_pattern_fits(map->bytes + pattern->offset, pattern->length, key, length))
-      return pattern->tier;
+      return pattern;
   }
-  return -1;
+  return NULL;
 }
 
 /* Enters a key whose bytes are the map's; there is room. The one that was there before, or NULL. */

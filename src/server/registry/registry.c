@@ -552,18 +552,40 @@ const weir_named_group *weir_registry_find_group(const weir_registry *registry, 
   return found != NULL ? *found : NULL;
 }
 
+/* In the first of the three lists that it stands in. */
+static const weir_keymap_key *find_entry(const weir_named *named, const char *key, size_t length,
+                                         const weir_keymap **list) {
+  const weir_keymap *const lists[] = {&named->block, &named->allow, &named->overrides};
+  const weir_keymap_key *entry = NULL;
+  for (size_t i = 0; entry == NULL && i < sizeof lists / sizeof *lists; i++) {
+    *list = lists[i];
+    entry = weir_keymap_find(lists[i], key, length);
+  }
+  return entry;
+}
+
 weir_target weir_named_target(const weir_named *named, const void *key, size_t length) {
-  const weir_target blocked = {.kind = WEIR_TARGET_BLOCKED, .tier = ""};
-  const weir_target allowed = {.kind = WEIR_TARGET_UNLIMITED, .tier = ""};
-  if (weir_keymap_find(&named->block, key, length) >= 0) return blocked;
-  if (weir_keymap_find(&named->allow, key, length) >= 0) return allowed;
-  int32_t index = weir_keymap_find(&named->overrides, key, length);
-  if (index < 0) return (weir_target){WEIR_TARGET_LIMITER, named->own, ""};
-  const weir_config_tier *tier = &named->config->tiers[index];
-  weir_target target = {WEIR_TARGET_LIMITER, named->tiers[index], tier->name};
+  const weir_keymap *list;
+  const weir_keymap_key *entry = find_entry(named, key, length, &list);
+  if (entry == NULL) return (weir_target){WEIR_TARGET_LIMITER, named->own, ""};
+  if (list == &named->block) return (weir_target){.kind = WEIR_TARGET_BLOCKED, .tier = ""};
+  if (list == &named->allow) return (weir_target){.kind = WEIR_TARGET_UNLIMITED, .tier = ""};
+  const weir_config_tier *tier = &named->config->tiers[entry->tier];
+  weir_target target = {WEIR_TARGET_LIMITER, named->tiers[entry->tier], tier->name};
   if (tier->kind == WEIR_CONFIG_TIER_UNLIMITED) target.kind = WEIR_TARGET_UNLIMITED;
   if (tier->kind == WEIR_CONFIG_TIER_BLOCKED) target.kind = WEIR_TARGET_BLOCKED;
   return target;
+}
+
+weir_named_entry weir_named_find_entry(const weir_named *named, const void *key, size_t length) {
+  const weir_keymap *list;
+  const weir_keymap_key *entry = find_entry(named, key, length, &list);
+  if (entry == NULL) return (weir_named_entry){.list = NULL};
+  return (weir_named_entry){.list = list == &named->block   ? "block"
+                                    : list == &named->allow ? "allow"
+                                                            : "overrides",
+                            .text = list->bytes + entry->offset,
+                            .length = entry->length};
 }
 
 bool weir_named_enforces(const weir_named *named, const void *key, size_t length) {

@@ -48,8 +48,8 @@ bool weir_keymap_create(weir_keymap *map, const weir_config_overrides *list,
                         const weir_config_limiter *limiter, weir_config_faults *faults);
 void weir_keymap_clean_up(weir_keymap *map);
 
-/* The tier of a key, or -1. */
-int32_t weir_keymap_find(const weir_keymap *map, const char *key, size_t length);
+/* The key or the pattern that stands for it; NULL: none does. */
+const weir_keymap_key *weir_keymap_find(const weir_keymap *map, const char *key, size_t length);
 
 /* Whether the key is what the pattern says, whose '*' stand for any bytes. */
 bool weir_pattern_fits(const char *pattern, size_t pattern_length, const char *key, size_t length);
@@ -362,6 +362,15 @@ typedef struct weir_target {
 /* Block list, allow list, then overrides: in each the exact key before patterns, of these the
  * longest; else the limiter's own rule. */
 weir_target weir_named_target(const weir_named *named, const void *key, size_t length);
+
+/* Why it is that target: the list that the key stands in, and the key or pattern that stands for it there.
+ * `list`: "block", "allow" or "overrides"; NULL: the key stands in none. */
+typedef struct weir_named_entry {
+  const char *list;
+  const char *text; /* not terminated */
+  size_t length;
+} weir_named_entry;
+weir_named_entry weir_named_find_entry(const weir_named *named, const void *key, size_t length);
 
 /* Whether the limiter denies this key; else the key is in shadow mode. `enforced` keys of 10,000 are
  * denied: those of the limiter's name and key whose hash is least, so they are the same at each

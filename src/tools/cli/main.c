@@ -17,7 +17,8 @@ static int (*const runs[WEIR_CLI_COMMANDS])(const weir_cli_options *options) = {
     [WEIR_CLI_REPLAY] = weir_cli_replay, [WEIR_CLI_SIMULATE] = weir_cli_simulate,
     [WEIR_CLI_BENCH] = weir_cli_bench,   [WEIR_CLI_DOCTOR] = weir_cli_doctor,
 #ifdef WEIR_HAS_SERVE
-    [WEIR_CLI_CHECK] = weir_cli_check,   [WEIR_CLI_SERVE] = weir_cli_serve,
+    [WEIR_CLI_CHECK] = weir_cli_check,   [WEIR_CLI_EXPLAIN] = weir_cli_explain,
+    [WEIR_CLI_SERVE] = weir_cli_serve,
 #endif
 };
 
@@ -26,21 +27,35 @@ static void may_be_cut_off(void) {
   signal(SIGPIPE, SIG_DFL);
 }
 
+/* Of the words that an argument's name has: "FILE LIMITER KEY". NULL: it has no more. */
+static const char *name_at(const char *names, int index) {
+  for (; names != NULL && index > 0; index--) {
+    names = strchr(names, ' ');
+    names += names != NULL;
+  }
+  return names;
+}
+
 /* False after one line on stderr. */
 static bool check_arguments(const weir_cli_command *chosen, const weir_cli_options *options) {
   bool is_simulate = chosen == &weir_cli_commands[WEIR_CLI_SIMULATE];
   bool is_run = chosen == &weir_cli_commands[WEIR_CLI_RUN];
   bool is_doctor = chosen == &weir_cli_commands[WEIR_CLI_DOCTOR];
+  const char *next = name_at(chosen->argument, options->argument_count);
+  bool has_names = chosen->argument != NULL && strchr(chosen->argument, ' ') != NULL;
   if (options->argument_count > 0 && chosen->argument == NULL)
     weir_cli_error("%s: extra argument \"%s\"; none is accepted; see \"weir help %s\"",
                    chosen->name, weir_cli_show(options->arguments[0]).text, chosen->name);
-  else if (options->argument_count > 1 && !is_simulate && !is_run)
-    weir_cli_error("%s: extra argument \"%s\"; one %s is accepted; see \"weir help %s\"",
-                   chosen->name, weir_cli_show(options->arguments[1]).text,
-                   chosen->argument[0] == '[' ? "FILE" : chosen->argument, chosen->name);
-  else if (options->argument_count == 0 && chosen->argument_needed)
-    weir_cli_error("%s: no %.*s; see \"weir help %s\"", chosen->name,
-                   (int)strcspn(chosen->argument, "."), chosen->argument, chosen->name);
+  else if (options->argument_count > 1 && !is_simulate && !is_run &&
+           name_at(chosen->argument, options->argument_count - 1) == NULL)
+    weir_cli_error("%s: extra argument \"%s\"; %s%s is accepted; see \"weir help %s\"",
+                   chosen->name,
+                   weir_cli_show(options->arguments[options->argument_count - 1]).text,
+                   has_names ? "" : "one ", chosen->argument[0] == '[' ? "FILE" : chosen->argument,
+                   chosen->name);
+  else if (next != NULL && chosen->argument_needed && (options->argument_count == 0 || has_names))
+    weir_cli_error("%s: no %.*s; see \"weir help %s\"", chosen->name, (int)strcspn(next, " ."),
+                   next, chosen->name);
   else if (options->rule == NULL && chosen->rule_needed && !weir_cli_asks_servers_only(options))
     weir_cli_error("%s: no rule: give --rule RULE or set WEIR_RULE, such as %s", chosen->name,
                    is_run ? "in-flight:3/10s" : "sliding-window:100/1m");

@@ -88,7 +88,10 @@ int weir_cli_replay(const weir_cli_options *options);
 int weir_cli_simulate(const weir_cli_options *options);
 int weir_cli_bench(const weir_cli_options *options);
 int weir_cli_doctor(const weir_cli_options *options);
+
+/* Where the server is built. */
 int weir_cli_check(const weir_cli_options *options);
-int weir_cli_serve(const weir_cli_options *options); /* where the server is built */
+int weir_cli_explain(const weir_cli_options *options);
+int weir_cli_serve(const weir_cli_options *options);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "explain.h"
 #include "options.h"
 #include "output.h"
 #include "registry/registry.h"
@@ -17,7 +18,7 @@ int weir_cli_serve(const weir_cli_options *options) {
   return weir_serve_run(options->arguments[0]);
 }
 
-static void print_lines(const weir_config_faults *faults) {
+void weir_cli_print_faults(const weir_config_faults *faults) {
   for (size_t i = 0; i < faults->kept; i++)
     fprintf(stderr, "%s\n", faults->lines[i].text.text);
   if (faults->count > faults->kept) fprintf(stderr, "and %zu more\n", faults->count - faults->kept);
@@ -46,7 +47,7 @@ static void warn_of_certificate(void *faults, const weir_certificate *certificat
 /* `registry`: NULL where there are faults. */
 static void print_text(const char *file, const weir_registry *registry,
                        const weir_config_faults *faults) {
-  print_lines(registry == NULL ? faults : faults->warnings);
+  weir_cli_print_faults(registry == NULL ? faults : faults->warnings);
   if (registry == NULL) return;
   const weir_config *config = registry->config;
   printf("%s: good: listeners %zu, stores %zu, limiters %zu with %zu different rules", file,

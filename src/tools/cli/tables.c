@@ -199,6 +199,22 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
                        "is asked. A good file is told in a line of what is in it.\n",
             .exits = "0 no fault, 2 faults or wrong arguments\n",
         },
+    [WEIR_CLI_EXPLAIN] =
+        {
+            .name = "explain",
+            .argument = "FILE LIMITER KEY",
+            .argument_needed = true,
+            .summary = "say which limit a key has in a configuration, and what is left",
+            .examples = "weir explain weir.yaml api alice\n"
+                        "weir explain weir.yaml api alice --json\n",
+            .details =
+                "Reads the configuration as the server does, and looks at the counts of KEY;\n"
+                "no count is changed. It says what KEY is counted as, and on which store;\n"
+                "which list, pattern or tier gives the limit; whether it is enforced for\n"
+                "this key; and of each rule how much is used, and when more will fit. A\n"
+                "server that runs may have leased more than its clients have used.\n",
+            .exits = "0 it is told, 2 faults or wrong arguments, 3 a store did not answer\n",
+        },
     [WEIR_CLI_SERVE] =
         {
             .name = "serve",
@@ -267,9 +283,11 @@ enum {
   ALL = ONE_KEY | REPLAY | SIMULATE | BENCH | DOCTOR, /* what decides, and not what serves */
   EVERY = (1 << WEIR_CLI_COMMANDS) - 1,
 #ifdef WEIR_HAS_SERVE
-  CHECK = 1 << WEIR_CLI_CHECK
+  CHECK = 1 << WEIR_CLI_CHECK,
+  EXPLAIN = 1 << WEIR_CLI_EXPLAIN
 #else
-  CHECK = 0
+  CHECK = 0,
+  EXPLAIN = 0
 #endif
 };
 
@@ -363,7 +381,7 @@ const weir_cli_option_row weir_cli_options_known[] = {
      "draw estimate and truth of the busiest key (by gnuplot)", NULL},
     {WEIR_CLI_PLOT_KEY, "plot-key", "KEY", SIMULATE, "draw that key instead", NULL},
     {WEIR_CLI_PLOT, "plot", "FILE", BENCH, "draw the figures; .svg or .png (by gnuplot)", NULL},
-    {WEIR_CLI_JSON, "json", NULL, ALL | CHECK, "one JSON object a line", NULL},
+    {WEIR_CLI_JSON, "json", NULL, ALL | CHECK | EXPLAIN, "one JSON object a line", NULL},
     {WEIR_CLI_QUIET, "quiet", NULL, ONE_KEY | DOCTOR,
      "no answer but the exit status, and no warnings", NULL},
     {WEIR_CLI_QUIET, "quiet", NULL, RUN, "no warnings, and no word where no place is free", NULL},

@@ -20,6 +20,7 @@ enum weir_cli_command_id {
   WEIR_CLI_DOCTOR,
 #ifdef WEIR_HAS_SERVE
   WEIR_CLI_CHECK,
+  WEIR_CLI_EXPLAIN,
   WEIR_CLI_SERVE,
 #endif
   WEIR_CLI_COMMANDS

@@ -1,0 +1,261 @@
+/* explain: which limit of a configuration a key has, and why; what is used, and when more will fit.
+ *
+ *     list, tier or rule ──> each rule alone ──> peeks of rising cost ──> how long each would wait
+ *
+ * A rule that stands alone counts as it does in its stack. */
+#include "explain.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/word.h>
+
+#include "decision.h"
+#include "options.h"
+#include "output.h"
+#include "registry/registry.h"
+#include "report.h"
+
+enum { PARTS = 4, DIGITS = 4 };
+
+/* What is to be known of one rule. */
+typedef struct explained_rule {
+  char *text;
+  weir_decision now; /* of a request of cost 1 */
+  struct {
+    int64_t amount, in_us; /* WEIR_NEVER: a rule takes no such request */
+  } later[PARTS];
+  size_t later_count;
+} explained_rule;
+
+/* What is to be known of the key. */
+typedef struct explained {
+  const weir_named *named;
+  const char *key;
+  size_t key_length;
+  char *counted; /* the key in the store, without what the library puts around it */
+  size_t counted_length;
+  weir_target target;
+  weir_named_entry entry;
+  bool is_enforced;
+  explained_rule *rules;
+  size_t rule_count;
+} explained;
+
+/* --- asked -----------------------------------------------------------------------------------
+ */
+
+static weir_status look(weir_limiter *limiter, const explained *one, int64_t cost,
+                        weir_decision *decision, weir_message *message) {
+  weir_request request = {.key = one->counted,
+                          .key_length = one->counted_length,
+                          .cost = cost,
+                          .flags = WEIR_REQUEST_PEEK};
+  weir_status status = weir_limiter_decide(limiter, &request, 1, message);
+  *decision = request.decision;
+  return status;
+}
+
+/* When a quarter, half, three quarters and all of the limit will fit, as far as it does not now. */
+static weir_status look_ahead(weir_limiter *limiter, const explained *one, explained_rule *rule,
+                              weir_message *message) {
+  for (int64_t part = 1; part <= PARTS; part++) {
+    int64_t limit = rule->now.limit;
+    int64_t amount = limit / PARTS * part + limit % PARTS * part / PARTS;
+    weir_decision decision;
+    if (amount < 1 || amount <= rule->now.remaining ||
+        (rule->later_count > 0 && amount == rule->later[rule->later_count - 1].amount))
+      continue;
+    weir_status status = look(limiter, one, amount, &decision, message);
+    if (status == WEIR_BAD_COST) return WEIR_OK; /* a sliding log takes one at a time */
+    if (status != WEIR_OK) return status;
+    rule->later[rule->later_count].amount = amount;
+    rule->later[rule->later_count++].in_us = decision.allowed ? 0 : decision.retry_after_us;
+  }
+  return WEIR_OK;
+}
+
+static weir_status explain_rule(weir_store *store, const weir_limiter_options *options,
+                                const explained *one, explained_rule *rule, weir_message *message) {
+  weir_limiter *limiter = NULL;
+  weir_status status = weir_limiter_create(store, rule->text, options, &limiter, message);
+  if (status == WEIR_OK) status = look(limiter, one, 1, &rule->now, message);
+  if (status == WEIR_OK) status = look_ahead(limiter, one, rule, message);
+  weir_limiter_destroy(limiter);
+  return status;
+}
+
+/* A policy has no say: where the store does not answer, that is told. */
+static weir_status explain_rules(const weir_registry *registry, explained *one, const char *rules,
+                                 weir_message *message) {
+  const weir_config_store *config = one->named->config->store;
+  weir_store *store = weir_registry_store_at(registry, (size_t)(config - registry->config->stores));
+  weir_limiter_options options = config->options;
+  options.fallback = WEIR_FALLBACK_NONE;
+  one->rules = calloc(strlen(rules) + 1, sizeof *one->rules);
+  if (one->rules == NULL) return WEIR_NO_MEMORY;
+  weir_store_times times = WEIR_STORE_TIMES_INIT;
+  weir_store_read_times(store, &times);
+  weir_store_connect(store, times.connect_timeout_us, message); /* the look says it, if it fails */
+  for (const char *rest = rules; *rest != '\0';) {
+    explained_rule *rule = &one->rules[one->rule_count++];
+    size_t length = strcspn(rest, ";");
+    rule->text = strndup(rest, length);
+    if (rule->text == NULL) return WEIR_NO_MEMORY;
+    rest += length + (rest[length] == ';');
+    weir_status status = explain_rule(store, &options, one, rule, message);
+    if (status != WEIR_OK) return status;
+  }
+  return WEIR_OK;
+}
+
+static weir_status refuse_name(const weir_registry *registry, const char *name,
+                               weir_message *message) {
+  const char *nearest = NULL;
+  size_t distance = WEIR_WORD_FAR;
+  for (size_t i = 0; i < registry->named_count; i++)
+    if (weir_word_nearer(name, strlen(name), registry->named[i].config->name, &distance))
+      nearest = registry->named[i].config->name;
+  if (weir_registry_find_group(registry, name, strlen(name)) != NULL)
+    snprintf(message->text, sizeof message->text,
+             "\"%s\" is a group: the name of one of its members is accepted", name);
+  else if (nearest != NULL)
+    snprintf(message->text, sizeof message->text, "no limiter \"%s\": did you mean \"%s\"?",
+             weir_cli_show(name).text, nearest);
+  else
+    snprintf(message->text, sizeof message->text, "no limiter \"%s\" in this configuration",
+             weir_cli_show(name).text);
+  return WEIR_BAD_ARGUMENT;
+}
+
+/* "api:alice": as docs/configuration.md says. */
+static weir_status find(const weir_registry *registry, explained *one, const char *name,
+                        weir_message *message) {
+  one->named = weir_registry_find(registry, name, strlen(name));
+  if (one->named == NULL) return refuse_name(registry, name, message);
+  one->target = weir_named_target(one->named, one->key, one->key_length);
+  one->entry = weir_named_find_entry(one->named, one->key, one->key_length);
+  one->is_enforced = weir_named_enforces(one->named, one->key, one->key_length);
+  one->counted_length = one->named->prefix_length + one->key_length;
+  one->counted = malloc(one->counted_length + 1);
+  if (one->counted == NULL) return WEIR_NO_MEMORY;
+  memcpy(one->counted, one->named->prefix, one->named->prefix_length);
+  memcpy(one->counted + one->named->prefix_length, one->key, one->key_length + 1);
+  if (one->target.kind != WEIR_TARGET_LIMITER) return WEIR_OK;
+  const char *rules = one->named->config->rule;
+  for (size_t i = 0; i < one->named->config->tier_count; i++)
+    if (strcmp(one->named->config->tiers[i].name, one->target.tier) == 0)
+      rules = one->named->config->tiers[i].rule;
+  return explain_rules(registry, one, rules, message);
+}
+
+/* --- told ------------------------------------------------------------------------------------
+ */
+
+static const char *const kinds[] = {[WEIR_TARGET_LIMITER] = "limited",
+                                    [WEIR_TARGET_UNLIMITED] = "unlimited",
+                                    [WEIR_TARGET_BLOCKED] = "blocked"};
+
+static void print_rule(const explained_rule *rule) {
+  char in[WEIR_CLI_DURATION_BYTES];
+  const weir_decision *now = &rule->now;
+  printf("%s\n  ", rule->text);
+  weir_cli_decision_text(stdout, now, false, false);
+  for (size_t i = 0; i < rule->later_count; i++) {
+    weir_cli_format_duration(rule->later[i].in_us, in);
+    printf("%s%" PRId64 " %s%s", i == 0 ? "  " : ", ", rule->later[i].amount,
+           rule->later[i].in_us == WEIR_NEVER ? "never fit" : "fit in ",
+           rule->later[i].in_us == WEIR_NEVER ? "" : in);
+  }
+  if (rule->later_count > 0) printf("\n");
+}
+
+static void print_text(const explained *one) {
+  const weir_config_limiter *config = one->named->config;
+  printf("counted as ");
+  weir_cli_print_key(stdout, one->counted, one->counted_length, SIZE_MAX);
+  printf(" on store %s\n%s", config->store->name, kinds[one->target.kind]);
+  if (one->target.tier[0] != '\0') printf(" by tier %s", one->target.tier);
+  if (one->entry.list != NULL) {
+    printf(", as %s has ", one->entry.list);
+    weir_cli_print_key(stdout, one->entry.text, one->entry.length, SIZE_MAX);
+  }
+  if (config->enforced < WEIR_CONFIG_ALL_KEYS)
+    printf("; %s, as %g %% of the keys are enforced",
+           one->is_enforced ? "enforced" : "in shadow mode",
+           config->enforced * 100. / WEIR_CONFIG_ALL_KEYS);
+  printf("\n");
+  for (size_t i = 0; i < one->rule_count; i++)
+    print_rule(&one->rules[i]);
+}
+
+static json_t *rule_of(const explained_rule *rule) {
+  json_t *later = json_array();
+  for (size_t i = 0; i < rule->later_count; i++)
+    json_array_append_new(later, json_pack("{sIsI}", "amount", (json_int_t)rule->later[i].amount,
+                                           "in_us", (json_int_t)rule->later[i].in_us));
+  return json_pack("{sssbsIsIsIsIso}", "rule", rule->text, "allowed", rule->now.allowed, "limit",
+                   (json_int_t)rule->now.limit, "remaining", (json_int_t)rule->now.remaining,
+                   "retry_after_us", (json_int_t)rule->now.retry_after_us, "reset_after_us",
+                   (json_int_t)rule->now.reset_after_us, "fits", later);
+}
+
+/* False: not enough memory. */
+static bool print_json(const explained *one) {
+  const weir_config_limiter *config = one->named->config;
+  json_t *rules = json_array();
+  for (size_t i = 0; i < one->rule_count; i++)
+    json_array_append_new(rules, rule_of(&one->rules[i]));
+  json_t *object =
+      json_pack("{sssssssssbsfso}", "limiter", config->name, "store", config->store->name, "kind",
+                kinds[one->target.kind], "tier", one->target.tier, "enforced", one->is_enforced,
+                "enforce", config->enforced * 100. / WEIR_CONFIG_ALL_KEYS, "rules", rules);
+  bool whole = object != NULL && json_array_size(rules) == one->rule_count &&
+               weir_cli_json_set_bytes(object, "key", one->key, one->key_length) &&
+               weir_cli_json_set_bytes(object, "counted", one->counted, one->counted_length) &&
+               (one->entry.list == NULL ||
+                (json_object_set_new(object, "list", json_string(one->entry.list)) == 0 &&
+                 weir_cli_json_set_bytes(object, "entry", one->entry.text, one->entry.length)));
+  bool printed = whole && weir_cli_json_print(stdout, object, DIGITS);
+  json_decref(object);
+  return printed;
+}
+
+static int tell(const explained *one, bool json) {
+  if (!json)
+    print_text(one);
+  else if (!print_json(one))
+    return weir_cli_fail_memory();
+  return weir_cli_flush();
+}
+
+int weir_cli_explain(const weir_cli_options *options) {
+  const char *key = options->arguments[2];
+  explained one = {.key = key, .key_length = strlen(key)};
+  weir_message message = {{0}};
+  if (one.key_length == 0) {
+    weir_cli_error("KEY is empty: one byte or more is accepted");
+    return WEIR_EXIT_USAGE;
+  }
+  weir_config_faults *faults = calloc(2, sizeof *faults);
+  if (faults == NULL) return weir_cli_fail_memory();
+  faults[0].warnings = &faults[1];
+  weir_registry *registry = weir_registry_load(options->arguments[0], NULL, NULL, NULL, faults);
+  int exit_status = WEIR_EXIT_USAGE;
+  if (registry == NULL) {
+    weir_cli_print_faults(faults);
+  } else {
+    weir_status status = find(registry, &one, options->arguments[1], &message);
+    exit_status =
+        status == WEIR_OK ? tell(&one, options->json) : weir_cli_fail("", status, &message);
+  }
+  for (size_t i = 0; i < one.rule_count; i++)
+    free(one.rules[i].text);
+  free(one.rules);
+  free(one.counted);
+  weir_registry_release(registry);
+  free(faults);
+  return exit_status;
+}
