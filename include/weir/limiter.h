@@ -51,7 +51,10 @@ typedef struct weir_limiter weir_limiter;
  *                    Not with count=all, which charges all of it
  *   every rule       hold=DURATION, 1ms to 60s: denied requests are told this delay.
  *                    name=TEXT, 1 to 32 of A-Z a-z 0-9 _ . -, keeps apart the counts of rules that
- *                    are otherwise alike
+ *                    are otherwise alike.
+ *                    most=M, LIMIT or more: the largest limit that this name will ever have. Rules
+ *                    that are alike but for their limits then share their counts, whatever those
+ *                    limits become. What a process decides by this rule does not change by it
  *
  * A full bucket or queue must drain within 400d. docs/guarantees.md states what each rule promises,
  * and docs/changing-rules.md which counts continue under a changed rule.

@@ -44,6 +44,8 @@ static void check_rule(const weir_rule *rule, const weir_stack *stack) {
     abort();
   if (rule->cells < 1 || rule->cells > WEIR_CELLS_MOST || (rule->cells & (rule->cells - 1)))
     abort();
+  if (rule->most != 0 && (rule->most < rule->limit || rule->most < rule->debt)) abort();
+  if (rule->most > (log ? WEIR_LOG_LIMIT_MOST : WEIR_LIMIT_MOST)) abort();
   if (rule->kind != WEIR_SLIDING_WINDOW && (rule->cells != 1 || rule->strict)) abort();
   if (rule->cell_us * rule->cells < rule->period_us) abort();
   if (rule->lanes * rule->lane_bits > 63) abort();

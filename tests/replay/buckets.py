@@ -9,7 +9,7 @@ from fractions import Fraction
 from algorithm import Algorithm, as_much_as_fits, ceil_divide
 from rules import Malformed
 
-TOKEN_UNITS_LEAST = 1024
+TOKEN_UNITS_LEAST, FULL_UNITS_MOST = 1024, 2**50
 LONGEST_WAIT_US = 60_000_000  # that a request may accept; the limiter's default
 DEADLINE_OF_ANYBODY_US = 100_000  # unless this process's own is longer
 
@@ -17,10 +17,12 @@ DEADLINE_OF_ANYBODY_US = 100_000  # unless this process's own is longer
 def choose_unit(rule):
     """k and T: a token takes T units of 2^-k microseconds."""
     for unit_bits in (0, 10, 20):
-        token_units = ceil_divide(rule.period_us << unit_bits, rule.limit)
-        if token_units >= TOKEN_UNITS_LEAST:
+        if ceil_divide(rule.period_us << unit_bits, rule.most) >= TOKEN_UNITS_LEAST:
+            token_units = ceil_divide(rule.period_us << unit_bits, rule.limit)
+            if rule.capacity * token_units >= FULL_UNITS_MOST:
+                raise Malformed(f"{rule.capacity} tokens are too many of 2^-{unit_bits} us")
             return unit_bits, token_units
-    raise Malformed(f"{rule.limit} per {rule.period_us} us: too fast for any unit")
+    raise Malformed(f"{rule.most} per {rule.period_us} us: too fast for any unit")
 
 
 class Bucket(Algorithm):

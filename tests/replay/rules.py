@@ -26,8 +26,9 @@ OPTIONS = {
 
 # capacity: the largest cost that ever fits. cells and strict are of sliding windows. Nothing is leased
 # here: all that a lease changes is a bucket's capacity. debt: how far beyond the limit settlements charge.
+# most: for which limit a bucket's unit of time is chosen.
 Rule = namedtuple(
-    "Rule", "algorithm limit period_us capacity hold_us count_all cells strict lease_us debt"
+    "Rule", "algorithm limit period_us capacity hold_us count_all cells strict lease_us debt most"
 )
 
 
@@ -54,7 +55,7 @@ def parse_options(algorithm, texts):
     values = {}
     for text in texts:
         name, _, value = text.partition("=")
-        if name in values or name not in OPTIONS[algorithm] | {"hold", "name"}:
+        if name in values or name not in OPTIONS[algorithm] | {"hold", "most", "name"}:
             raise Malformed(f"option '{text}' is given twice or does not belong to {algorithm}")
         if name == "cells" and value not in ("1", "2", "4", "8", "16", "32", "64"):
             raise Malformed(f"'{text}': expected a power of two, 1 to 64")
@@ -85,7 +86,8 @@ def parse_rule(text):
     if not match or match[1] not in OPTIONS:
         raise Malformed(f"rule '{text}': expected ALGORITHM:LIMIT/PERIOD[,option...]")
     algorithm = match[1]
-    limit = parse_number(match[2], 1, LOG_LIMIT_MOST if algorithm == "sliding-log" else LIMIT_MOST)
+    limit_most = LOG_LIMIT_MOST if algorithm == "sliding-log" else LIMIT_MOST
+    limit = parse_number(match[2], 1, limit_most)
     period_us = parse_duration(match[3])
     if not 1_000 <= period_us <= PERIOD_MOST_US:
         raise Malformed(f"rule '{text}': expected a period of 1ms to 400d")
@@ -104,6 +106,9 @@ def parse_rule(text):
     debt = parse_number(values.get("debt", "0"), 0, capacity)
     if debt > 0 and values.get("count") == "all":
         raise Malformed(f"rule '{text}': expected no debt with count=all")
+    most = parse_number(values.get("most", str(limit)), limit, limit_most)
+    if "most" in values and debt > most:
+        raise Malformed(f"rule '{text}': expected a debt of most= or less")
     return Rule(
         algorithm,
         limit,
@@ -115,6 +120,7 @@ def parse_rule(text):
         strict="strict" in values,
         lease_us=lease_us,
         debt=debt,
+        most=most,
     )
 
 

@@ -40,8 +40,8 @@ static const struct {
     {"fixed-window:1/99999999999999999999d", "99999999999999999999d", "1ms to 400d"},
     {"fixed-window:1/s,", "\"\"", "count="},
     {"sliding-window:1/s,colour=red", "\"colour\"",
-     "cells=, strict, count=, hold=, lease=, debt= and name="},
-    {"token-bucket:1/s,=5", "unknown option \"\"", "burst=, hold=, lease=, debt= and name="},
+     "cells=, strict, count=, hold=, lease=, debt=, most= and name="},
+    {"token-bucket:1/s,=5", "unknown option \"\"", "burst=, hold=, lease=, debt=, most= and name="},
     {"sliding-window:1/s,cells=3", "cells=3", "1, 2, 4"},
     {"sliding-window:1/s,cells=128", "cells=128", "and 64"},
     {"sliding-window:1/s,cells=0", "cells=0", "1, 2, 4"},
@@ -61,9 +61,10 @@ static const struct {
     {"in-flight:0/30s", "\"0\"", "1 to 1000000000"},
     {"in-flight:1/999ms", "\"999ms\"", "1s to 1h"},
     {"in-flight:1/61m", "\"61m\"", "1s to 1h"},
-    {"in-flight:1/30s,count=all", "option count", "in-flight accepts hold=, lease= and name="},
-    {"in-flight:1/30s,burst=1", "option burst", "in-flight accepts hold=, lease= and name="},
-    {"in-flight:1/30s,cells=1", "option cells", "in-flight accepts hold=, lease= and name="},
+    {"in-flight:1/30s,count=all", "option count",
+     "in-flight accepts hold=, lease=, most= and name="},
+    {"in-flight:1/30s,burst=1", "option burst", "in-flight accepts hold=, lease=, most= and name="},
+    {"in-flight:1/30s,cells=1", "option cells", "in-flight accepts hold=, lease=, most= and name="},
     {"in-flight:1/30s;in-flight:2/30s", "rules 1 and 2", "(if-30000)"},
     {"in-flight:1/30s;fixed-window:2/s,count=all", "in-flight", "count=admitted"},
     {"token-bucket:1/s,burst=0", "burst=0", "1 to 1000000000"},
@@ -113,6 +114,16 @@ static const struct {
     {"token-bucket:20000/s,burst=2000,lease=10ms,debt=1801", "debt=1801", "0 to 1800"},
     {"fixed-window:5/s,debt=1,count=all", "debt= with count=all", "count=admitted"},
     {"leaky-bucket:5/s,debt=1", "debt", "fixed-window"},
+    {"sliding-window:5/s,most=4", "most=4 is below the limit", "5, the limit, to 1000000000"},
+    {"sliding-log:5/s,most=100001", "most=100001 is too large", "5, the limit, to 100000"},
+    {"quota:5/s,most=0", "most=0", "the largest limit"},
+    {"quota:5/s,most=-1", "most=-1", "the largest limit"},
+    {"quota:5/s,most=", "most=:", "whole number"},
+    {"quota:5/s,most", "most", "needs a value"},
+    {"quota:5/s,most=9,most=9", "most", "twice"},
+    {"quota:5/s,debt=6,most=9", "debt=6", "0 to 5"},
+    {"token-bucket:5/s,burst=99,debt=10,most=9", "debt=10 is above most=9", "0 to 9"},
+    {"token-bucket:5/1ms,most=1025001", "most=1025001 per 1ms is too fast", "up to 1025000"},
     {"quota:1/s,lease=1s;fixed-window:1/s", "rules 1 and 2",
      "for every rule of a stack, or for none"},
     {"quota:1/s;fixed-window:1/s;sliding-log:1/s;token-bucket:9/s,lease=9ms", "rules 1 and 4",
@@ -176,10 +187,10 @@ static void says_each_thing_in_one_sentence(void **state) {
        "quota, token-bucket, leaky-bucket and in-flight; did you mean sliding-window:100/1m?"},
       {"token-bucket:1/s,queue=3",
        "rule \"token-bucket:1/s,queue=3\": option queue belongs to "
-       "leaky-bucket: token-bucket accepts burst=, hold=, lease=, debt= and name="},
+       "leaky-bucket: token-bucket accepts burst=, hold=, lease=, debt=, most= and name="},
       {"sliding-log:1/s,count=all",
        "rule \"sliding-log:1/s,count=all\": option count belongs to fixed-window, sliding-window "
-       "and quota: sliding-log accepts hold= and name="},
+       "and quota: sliding-log accepts hold=, most= and name="},
       {"quota:1/s,hold=61s",
        "rule \"quota:1/s,hold=61s\": hold=61s: accepted is a duration from 1ms to 60s (a whole "
        "number and ms, s or m)"},
@@ -191,13 +202,26 @@ static void says_each_thing_in_one_sentence(void **state) {
        "accepted are 0 to 799"},
       {"sliding-log:9/1s,lease=1s",
        "rule \"sliding-log:9/1s,lease=1s\": option lease belongs to fixed-window, sliding-window, "
-       "quota, token-bucket and in-flight: sliding-log accepts hold= and name="},
+       "quota, token-bucket and in-flight: sliding-log accepts hold=, most= and name="},
       {"token-bucket:20000/1s,burst=2000,lease=1s",
        "rule \"token-bucket:20000/1s,burst=2000,lease=1s\": lease=1s is more than a quarter of "
        "what "
        "a burst of 2000 takes to fill: accepted are 1ms to 25ms"},
       {"token-bucket:9/1s,lease=1ms;quota:9/1s",
        "rules 1 and 2: accepted is lease= for every rule of a stack, or for none"},
+      {"token-bucket:1/1m,burst=18,most=60058652",
+       "rule \"token-bucket:1/1m,burst=18,most=60058652\": burst=18 takes too long to fill for "
+       "most=60058652, by which time is counted in units of 2^-20 us, and a bucket has 2^50 of "
+       "them: "
+       "accepted are burst=17 or less, or most=60058651 or less"},
+      {"leaky-bucket:1/1m,queue=17,most=60058652",
+       "rule \"leaky-bucket:1/1m,queue=17,most=60058652\": queue=17 takes too long to drain for "
+       "most=60058652, by which time is counted in units of 2^-20 us, and a bucket has 2^50 of "
+       "them: "
+       "accepted are queue=16 or less, or most=60058651 or less"},
+      {"quota:1/30m,most=many",
+       "rule \"quota:1/30m,most=many\": most=many: accepted is a whole number, the largest limit "
+       "that the name will have"},
       {"token-bucket:1000000000/1ms",
        "rule \"token-bucket:1000000000/1ms\": 1000000000 per 1ms is too fast for token-bucket: "
        "accepted are up to 1025000 per 1ms"},
@@ -223,6 +247,7 @@ static const struct {
     {"hold=5s", NULL},
     {"debt=0", "fixed-window, sliding-window, quota and token-bucket"},
     {"lease=1ms", "fixed-window, sliding-window, quota, token-bucket and in-flight"},
+    {"most=9", NULL},
     {"name=x", NULL},
 };
 

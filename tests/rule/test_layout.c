@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "fixture/chance.h"
 #include "rule/rule.h"
 
 static weir_rule laid_out(const char *text, uint32_t processes) {
@@ -51,6 +52,114 @@ static void leaves_room_in_every_layout_it_chooses(void **state) {
         }
       }
     }
+  }
+}
+
+/* Tags name what processes of all versions count by: rules without most= keep theirs for ever. */
+static void keeps_the_tags_that_there_are(void **state) {
+  (void)state;
+  static const char *const golden[][2] = {
+      {"fixed-window:1/1ms", "fw-1"},
+      {"fixed-window:1000000000/400d,lease=1s,debt=9", "fw-34560000000"},
+      {"fixed-window:5/1h,count=all,name=a", "fw-3600000-all+a"},
+      {"sliding-window:1/1m", "sw4-60000-4x15"},
+      {"sliding-window:246/1m", "sw4-60000-4x15"},
+      {"sliding-window:247/1m", "sw4-60000-2x31"},
+      {"sliding-window:16146493/1m", "sw4-60000-2x31"},
+      {"sliding-window:16146494/1m", "sw4-60000-1x63"},
+      {"sliding-window:240/1m,cells=1", "sw1-60000-4x15"},
+      {"sliding-window:241/1m,cells=1", "sw1-60000-2x31"},
+      {"sliding-window:244/1m,cells=2", "sw2-60000-4x15"},
+      {"sliding-window:245/1m,cells=2", "sw2-60000-2x31"},
+      {"sliding-window:248/1m,strict", "sw4-60000-4x15"},
+      {"sliding-window:249/1m,strict", "sw4-60000-2x31"},
+      {"sliding-window:123/1m,debt=123", "sw4-60000-4x15"},
+      {"sliding-window:124/1m,debt=124", "sw4-60000-2x31"},
+      {"sliding-window:5/1m,count=all", "sw4-60000-1x63-all"},
+      {"sliding-window:1000000000/1m,cells=64,name=a", "sw64-60000-1x63+a"},
+      {"sliding-log:100000/1d", "log-86400000"},
+      {"quota:5/30d", "quota-2592000000"},
+      {"quota:1000000000/1h,count=all", "quota-3600000-all"},
+      {"token-bucket:977/1s", "tb-1000-u0"},
+      {"token-bucket:978/1s", "tb-1000-u10"},
+      {"token-bucket:1000977/1s", "tb-1000-u10"},
+      {"token-bucket:1000978/1s", "tb-1000-u20"},
+      {"token-bucket:1/400d,name=a", "tb-34560000000-u0+a"},
+      {"token-bucket:977/1s,burst=1000000000,debt=5000", "tb-1000-u0"},
+      {"leaky-bucket:977/1s,queue=5", "lb-1000-u0"},
+      {"leaky-bucket:978/1s", "lb-1000-u10"},
+      {"leaky-bucket:1025000/1ms", "lb-1-u20"},
+      {"in-flight:1000000000/1h", "if-3600000"},
+  };
+  for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++)
+    assert_string_equal(laid_out(golden[i][0], 64).tag, golden[i][1]);
+}
+
+/* The limit itself is free. */
+static void is_laid_out_for_the_largest_limit_of_its_name(void **state) {
+  (void)state;
+  static const char *const same[][2] = {
+      {"sliding-window:1/1m,most=247", "sliding-window:247/1m"},
+      {"sliding-window:100/1m,name=api,most=5000", "sliding-window:5000/1m,name=api,most=5000"},
+      {"sliding-window:246/1m,most=246", "sliding-window:1/1m"},
+      {"sliding-window:1/1m,most=16146494", "sliding-window:16146494/1m"},
+      {"sliding-window:200/1m,debt=1,most=246", "sliding-window:246/1m,debt=1"},
+      {"sliding-window:5/1m,count=all,most=5000", "sliding-window:5/1m,count=all"},
+      {"token-bucket:1/1s,most=977", "token-bucket:1/1s"},
+      {"token-bucket:1/1s,most=978", "token-bucket:978/1s"},
+      {"token-bucket:1/1s,burst=5000,most=978", "token-bucket:978/1s"},
+      {"leaky-bucket:1/1s,queue=9,most=1000978", "leaky-bucket:1000978/1s"},
+      {"fixed-window:1/1m,most=1000000000", "fixed-window:1/1m"},
+      {"quota:1/1m,most=1000000000", "quota:1/1m"},
+      {"sliding-log:1/1m,most=100000", "sliding-log:1/1m"},
+      {"in-flight:1/1m,most=1000000000", "in-flight:1/1m"},
+  };
+  for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
+    assert_string_equal(laid_out(same[i][0], 64).tag, laid_out(same[i][1], 64).tag);
+  assert_int_equal(laid_out("token-bucket:1/1s,most=978", 64).token_units, 1024000000);
+  assert_int_equal(laid_out("sliding-window:1/1m,most=247", 64).upper, 2);
+}
+
+/* Whatever a limit is and becomes, up to what most= says: one tag, one layout, and in each lane room for
+ * all that the largest may do at once. */
+static void all_limits_below_one_ceiling_are_laid_out_alike(void **state) {
+  (void)state;
+  static const char *const heads[] = {"fixed-window", "sliding-window", "sliding-log", "quota",
+                                      "token-bucket", "leaky-bucket",   "in-flight"};
+  uint32_t seed = 7;
+  for (int i = 0; i < 20000; i++) {
+    uint32_t kind = chance(&seed, 7);
+    bool window = kind == 1, log = kind == 2, bucket = kind == 4 || kind == 5;
+    int64_t most = 1 + chance(&seed, UINT32_C(1) << chance(&seed, log ? 17 : 30));
+    int64_t period_s = 1 + chance(&seed, 600);
+    int64_t debt = window ? chance(&seed, 3) : 0, processes = 1 + chance(&seed, 200);
+    int cells = 1 << chance(&seed, 7);
+    weir_stack stacks[2];
+    weir_status statuses[2];
+    if (log && most > WEIR_LOG_LIMIT_MOST) continue;
+    for (int n = 0; n < 2; n++) {
+      char text[120], options[64] = "";
+      int64_t limit = 1 + chance(&seed, (uint32_t)most);
+      if (window)
+        snprintf(options, sizeof options, ",cells=%d,debt=%d", cells, (int)(debt % (limit + 1)));
+      if (kind == 4) snprintf(options, sizeof options, ",burst=1");
+      snprintf(text, sizeof text, "%s:%d/%ds,most=%d%s", heads[kind], (int)limit, (int)period_s,
+               (int)most, options);
+      statuses[n] = weir_stack_parse(text, (uint32_t)processes, &stacks[n], NULL);
+      const weir_rule *rule = &stacks[n].rules[0];
+      if (statuses[n] == WEIR_OK && bucket) assert_true(rule->token_units >= 1024);
+      if (statuses[n] != WEIR_OK || !window || rule->lanes == 1) continue;
+      int64_t upper = most + (2 * most + cells - 1) / cells;
+      int64_t room = INT64_C(1) << (rule->lane_bits - 1);
+      assert_true(upper + rule->debt + (processes + 1) * (most + rule->debt) < room);
+    }
+    assert_true(bucket || (statuses[0] == WEIR_OK && statuses[1] == WEIR_OK));
+    if (statuses[0] != WEIR_OK || statuses[1] != WEIR_OK) continue;
+    const weir_rule *one = &stacks[0].rules[0], *other = &stacks[1].rules[0];
+    if (one->debt != other->debt) continue;
+    assert_string_equal(one->tag, other->tag);
+    assert_int_equal(one->lanes, other->lanes);
+    assert_int_equal(one->unit_bits, other->unit_bits);
   }
 }
 
@@ -183,6 +292,9 @@ int main(void) {
       cmocka_unit_test(packs_four_lanes_while_everything_at_once_fits_half_a_lane),
       cmocka_unit_test(leaves_room_for_a_debt),
       cmocka_unit_test(leaves_room_in_every_layout_it_chooses),
+      cmocka_unit_test(keeps_the_tags_that_there_are),
+      cmocka_unit_test(is_laid_out_for_the_largest_limit_of_its_name),
+      cmocka_unit_test(all_limits_below_one_ceiling_are_laid_out_alike),
       cmocka_unit_test(gives_a_cell_its_own_counter_where_denied_requests_count),
       cmocka_unit_test(names_in_the_tag_what_changes_the_meaning_of_a_counter),
       cmocka_unit_test(several_logs_are_one),

@@ -99,6 +99,16 @@ static void owes_only_what_it_is_told(void **state) {
   assert_int_equal(parsed("token-bucket:20000/s,burst=2000,lease=10ms,debt=1800").debt, 1800);
 }
 
+static void has_a_ceiling_only_when_told(void **state) {
+  (void)state;
+  assert_int_equal(parsed("quota:5/s").most, 0);
+  assert_int_equal(parsed("quota:5/s,most=5").most, 5);
+  assert_int_equal(parsed("fixed-window:5/s,most=6").most, 6);
+  assert_int_equal(parsed("sliding-log:5/s,most=100000").most, WEIR_LOG_LIMIT_MOST);
+  assert_int_equal(parsed("in-flight:5/s,most=1000000000").most, WEIR_LIMIT_MOST);
+  assert_int_equal(parsed("token-bucket:5/s,debt=9,burst=10,most=9").debt, 9);
+}
+
 static void leases_only_when_told(void **state) {
   (void)state;
   assert_int_equal(parsed("quota:5/s").lease_us, 0);
@@ -197,6 +207,11 @@ static void a_rule_is_written_as_it_would_be_read(void **state) {
       "token-bucket:1000000000/1h,burst=999999999,hold=1ms,name=a",
       "token-bucket:1000000000/"
       "86399999ms,burst=999999999,hold=59999ms,lease=999ms,name=abcdefghijklmn",
+      "sliding-window:5/1m,most=5",
+      "sliding-window:1000000000/34559999999ms,cells=64,strict,hold=59999ms,lease=999ms,"
+      "debt=1000000000,most=1000000000,name=abcdefghijklmnopqrstuvwxyz012345",
+      "token-bucket:1000000000/86399999ms,burst=999999999,hold=59999ms,lease=999ms,debt=99999999,"
+      "most=1000000000,name=abcdefghijklmnopqrstuvwxyz012345",
       "in-flight:100/30s",
       "in-flight:1/1h,hold=1s,lease=1s,name=a",
       "leaky-bucket:5/1m",
@@ -224,6 +239,7 @@ int main(void) {
       cmocka_unit_test(lets_one_act_at_once_in_front_of_a_queue),
       cmocka_unit_test(holds_a_denial_only_when_told),
       cmocka_unit_test(owes_only_what_it_is_told),
+      cmocka_unit_test(has_a_ceiling_only_when_told),
       cmocka_unit_test(leases_only_when_told),
       cmocka_unit_test(a_bucket_keeps_back_what_drains_during_a_lease),
       cmocka_unit_test(admits_at_most_its_capacity_at_once),

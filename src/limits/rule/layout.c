@@ -12,6 +12,10 @@
  * wait on top (1800 s < 2^51 units) that is below 2^52, whose sums with a 2^52 are exact in
  * doubles.
  *
+ * most=. One layout serves all limits of a name up to M, so that M chooses unit and lanes in the place
+ * of L, and nothing else. A token of L takes longer than one of M, at least 1024 units too. Only a full
+ * bucket may span too much of so fine a unit: up to 2^50 of them are accepted.
+ *
  * Leases. A process may charge more than it needs, and use the rest for as long as the lease says.
  * A window counts such a use where it was charged. A bucket drains meanwhile: what is used at the
  * end of a lease was charged when the bucket held up to r * lease less than it holds now, where r =
@@ -26,14 +30,14 @@
  * Several cells share one 64-bit counter, so that one increment answers with all of them. A lane
  * must never carry into its neighbour, whatever happens at once. A cell holds at most
  *
- *     what may be admitted          upper(L, N)
+ *     what may be admitted          upper(M, N)
  *   + what settlements may charge   D
- *   + one charge per process that is not yet taken back, each at most L + D
+ *   + one charge per process that is not yet taken back, each at most M + D
  *   + one more, left behind by a crash or an unknown outcome
  *
  * because a process has one group under way per key, a group charges at most L, a settlement, which
  * is a group of its own, at most L + D, and after a denial or an unknown outcome the next touch of
- * the key is a peek. Lanes are signed digits, so that sum
+ * the key is a peek. M is L, or what the limits of all that share the cells will never exceed. Lanes are signed digits, so that sum
  * must stay below half a lane. Where denied requests stay charged there is no such bound, and each
  * cell has a counter of its own.
  */
@@ -52,9 +56,18 @@ __extension__ typedef __int128 wide;
 /* --- what follows from the rule -----------------------------------------------------------------
  */
 
+/* M: the limit that the counts are laid out for. */
+static int64_t largest_limit(const weir_rule *rule) {
+  return rule->most > 0 ? rule->most : rule->limit;
+}
+
+static int64_t upper_of(const weir_rule *rule, int64_t limit) {
+  if (rule->strict || !weir_rule_has_cells(rule)) return limit;
+  return limit + (2 * limit + rule->cells - 1) / rule->cells;
+}
+
 int64_t weir_rule_upper(const weir_rule *rule) {
-  if (rule->strict || !weir_rule_has_cells(rule)) return rule->limit;
-  return rule->limit + (2 * rule->limit + rule->cells - 1) / rule->cells;
+  return upper_of(rule, rule->limit);
 }
 
 /* A window of less than four cells meets two of its estimates, each of at most L. */
@@ -87,6 +100,39 @@ enum {
   LEASE_SHARE = 4 /* of what a full bucket takes to fill, a lease is at most one in so many */
 };
 
+/* A full bucket spans less. */
+#define FULL_UNITS_MOST (INT64_C(1) << 50)
+
+/* Does not overflow: the period is below 2^45, and 2^20 are tried only where the largest limit, below
+ * 2^40 in parts, is above the period. */
+static int64_t token_units_in(const weir_rule *rule, int unit_bits) {
+  return ((rule->period_us << unit_bits) + rule->limit - 1) / rule->limit;
+}
+
+/* The largest limit whose tokens take enough of such units. */
+static int64_t fastest_in(const weir_rule *rule, int unit_bits) {
+  return ((rule->period_us << unit_bits) - 1) / (TOKEN_UNITS_LEAST - 1);
+}
+
+/* In a unit that L chose it never takes too long, nor a burst of 1 in any, nor any in microseconds. */
+static weir_status check_span(const weir_rule *rule, weir_message *message) {
+  bool queues = weir_rule_gives_places(rule);
+  const char *option = queues ? "queue" : "burst";
+  int64_t burst_most = (FULL_UNITS_MOST - 1) / rule->token_units;
+  int unit_bits = rule->unit_bits;
+  if (rule->burst <= burst_most) return WEIR_OK;
+  while ((wide)rule->burst * token_units_in(rule, unit_bits) >= FULL_UNITS_MOST)
+    unit_bits -= UNIT_BITS_STEP;
+  weir_message_set(
+      message,
+      "%s=%" PRId64 " takes too long to %s for most=%" PRId64
+      ", by which time is counted in units of 2^-%d us, and a bucket has 2^50 of them: "
+      "accepted are %s=%" PRId64 " or less, or most=%" PRId64 " or less",
+      option, rule->burst - queues, queues ? "drain" : "fill", rule->most, rule->unit_bits, option,
+      burst_most - queues, fastest_in(rule, unit_bits));
+  return WEIR_BAD_RULE;
+}
+
 static weir_status measure_bucket(weir_rule *rule, weir_message *message) {
   char period[WEIR_DURATION_BYTES];
   weir_duration_format(rule->period_us, period, sizeof period);
@@ -94,22 +140,20 @@ static weir_status measure_bucket(weir_rule *rule, weir_message *message) {
   assert(rule->limit > 0);
   if (rule->burst == 0) rule->burst = queues ? 1 : rule->limit;
 
-  /* Does not overflow: the period is below 2^45, and 2^20 are tried only where the limit, 10^9 at
-   * the most, is above the period. */
-  for (rule->unit_bits = 0;; rule->unit_bits += UNIT_BITS_STEP) {
-    rule->token_units = ((rule->period_us << rule->unit_bits) + rule->limit - 1) / rule->limit;
-    if (rule->token_units >= TOKEN_UNITS_LEAST) break;
+  for (rule->unit_bits = 0; largest_limit(rule) > fastest_in(rule, rule->unit_bits);
+       rule->unit_bits += UNIT_BITS_STEP) {
     if (rule->unit_bits < UNIT_BITS_MOST) continue;
-    int64_t most = ((rule->period_us << UNIT_BITS_MOST) - 1) / (TOKEN_UNITS_LEAST - 1);
-    weir_message_set(message,
-                     "%" PRId64 " per %s is too fast for %s: accepted are up to %" PRId64 " per %s",
-                     rule->limit, period, weir_rule_kind_name(rule->kind), most, period);
+    weir_message_set(
+        message, "%s%" PRId64 " per %s is too fast for %s: accepted are up to %" PRId64 " per %s",
+        rule->most > 0 ? "most=" : "", largest_limit(rule), period, weir_rule_kind_name(rule->kind),
+        fastest_in(rule, UNIT_BITS_MOST), period);
     return WEIR_BAD_RULE;
   }
+  rule->token_units = token_units_in(rule, rule->unit_bits);
 
   /* The period is at most 400 days, so that a burst of L, and every queue of none, is in range. */
   wide most = (wide)WEIR_PERIOD_MOST_US * rule->limit / rule->period_us;
-  if (rule->burst <= most) return WEIR_OK;
+  if (rule->burst <= most) return check_span(rule, message);
   weir_message_set(message,
                    "%s=%" PRId64 " at %" PRId64
                    " per %s takes more than 400d to %s: accepted are %d to %" PRId64,
@@ -186,8 +230,9 @@ static void choose_lanes(weir_rule *rule, uint32_t processes, bool packable) {
     int bits;
   } layouts[] = {{4, 15}, {2, 31}, {1, 63}};
   /* In a cell: at most 4e9 + 100001 * 2e9, far below 2^63. */
+  int64_t limit = largest_limit(rule);
   int64_t most =
-      weir_rule_upper(rule) + rule->debt + ((int64_t)processes + 1) * (rule->limit + rule->debt);
+      upper_of(rule, limit) + rule->debt + ((int64_t)processes + 1) * (limit + rule->debt);
   size_t i = 0;
   while (layouts[i].lanes > 1 && (!packable || most >= INT64_C(1) << (layouts[i].bits - 1)))
     i++;
@@ -285,12 +330,11 @@ weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_messa
 /* What a process may admit of its share of a limit is seldom whole, so limits and costs are counted
  * in parts. Limits are 10^9 at the most: below 2^40 in parts. */
 void weir_stack_continue(const weir_stack *rules, weir_stack *continued) {
-  const wide full_units_most = (wide)1 << 50; /* of a bucket, as above */
   *continued = *rules;
   for (size_t i = 0; i < continued->count; i++) {
     weir_rule *rule = &continued->rules[i];
     int64_t limit = rule->limit, capacity = weir_rule_capacity(rule), debt = rule->debt;
-    rule->lease_us = rule->reserve = 0; /* no other process charges them */
+    rule->lease_us = rule->reserve = rule->most = 0; /* no other process charges them */
     if (weir_rule_takes_one(rule)) weir_rule_count_entries(rule);
 
     /* A bucket in as many parts as leave a token 1024 units of time. The limit itself, of one part,
@@ -300,9 +344,7 @@ void weir_stack_continue(const weir_stack *rules, weir_stack *continued) {
       rule->debt = debt * rule->parts;
       if (!weir_rule_moves_in_time(rule)) break;
       rule->burst = capacity * rule->parts;
-      if (weir_rule_measure(rule, NULL) == WEIR_OK &&
-          (wide)rule->burst * rule->token_units < full_units_most)
-        break;
+      if (weir_rule_measure(rule, NULL) == WEIR_OK) break;
     }
 
     /* No other rule of the stack may have this one's tag; only this process reads their counts. */

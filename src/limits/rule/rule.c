@@ -79,12 +79,13 @@ typedef enum option_name {
   HOLD,
   LEASE,
   DEBT,
+  MOST,
   NAME,
   OPTION_COUNT
 } option_name;
 
 /* An option belongs to the kinds that have all traits of one set and none of the other. How far a debt may
- * go the limit and the burst say: weir_rule_measure(). */
+ * go the limit and the burst say, and how far a limit the algorithm: weir_rule_measure(). */
 static const struct option {
   const char *name;
   bool needs_value;
@@ -102,6 +103,8 @@ static const struct option {
                "accepted is a duration from 1ms to 1s (a whole number and ms or s)"},
     [DEBT] = {"debt", true, WEIR_KIND_SETTLES, 0,
               "accepted is a whole number from 0 to what the rule admits at once"},
+    [MOST] = {"most", true, 0, 0,
+              "accepted is a whole number, the largest limit that the name will have"},
     [NAME] = {"name", true, 0, 0, "accepted are 1 to 32 of A-Z a-z 0-9 _ . -"},
 };
 _Static_assert(WEIR_LIMIT_MOST == 1000000000 && WEIR_NAME_MOST == 32, "what the table accepts");
@@ -137,6 +140,9 @@ static bool read_value(option_name option, piece value, weir_rule *rule) {
     case DEBT:
       rule->debt = number;
       return number >= 0;
+    case MOST:
+      rule->most = number;
+      return number >= 1;
     default:
       if (value.length < 1 || value.length > WEIR_NAME_MOST) return false;
       for (size_t i = 0; i < value.length; i++)
@@ -284,6 +290,22 @@ static weir_status read_head(piece head, weir_rule *rule, weir_message *message)
   return WEIR_BAD_RULE;
 }
 
+static weir_status check_most(const weir_rule *rule, weir_message *message) {
+  int64_t largest = weir_kinds[rule->kind].limit_most;
+  if (rule->most < rule->limit || rule->most > largest)
+    weir_message_set(message,
+                     "most=%" PRId64 " is %s: accepted are %" PRId64 ", the limit, to %" PRId64,
+                     rule->most, rule->most < rule->limit ? "below the limit" : "too large",
+                     rule->limit, largest);
+  else if (rule->debt > rule->most)
+    weir_message_set(message,
+                     "debt=%" PRId64 " is above most=%" PRId64 ": accepted are 0 to %" PRId64,
+                     rule->debt, rule->most, rule->most);
+  else
+    return WEIR_OK;
+  return WEIR_BAD_RULE;
+}
+
 static weir_status read_rule(piece text, weir_rule *rule, weir_message *message) {
   piece rest = text, head, option;
   bool more = cut(&rest, ',', &head);
@@ -292,6 +314,7 @@ static weir_status read_rule(piece text, weir_rule *rule, weir_message *message)
     more = cut(&rest, ',', &option);
     status = read_option(option, &seen, rule, message);
   }
+  if (status == WEIR_OK && rule->most > 0) status = check_most(rule, message);
   return status == WEIR_OK ? weir_rule_measure(rule, message) : status;
 }
 
@@ -353,5 +376,6 @@ void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]) {
   if (rule->hold_us > 0) at += snprintf(at, (size_t)(end - at), ",hold=%s", hold);
   if (rule->lease_us > 0) at += snprintf(at, (size_t)(end - at), ",lease=%s", lease);
   if (rule->debt > 0) at += snprintf(at, (size_t)(end - at), ",debt=%" PRId64, rule->debt);
+  if (rule->most > 0) at += snprintf(at, (size_t)(end - at), ",most=%" PRId64, rule->most);
   if (rule->name[0] != '\0') snprintf(at, (size_t)(end - at), ",name=%s", rule->name);
 }

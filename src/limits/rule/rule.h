@@ -82,6 +82,8 @@ typedef enum weir_place {
 struct weir_rule {
   weir_rule_kind kind;
   int64_t limit;     /* L, 1 to WEIR_LIMIT_MOST; a log: to WEIR_LOG_LIMIT_MOST */
+  int64_t most;      /* M, L or more: the largest limit that this name will ever have, for which its
+                        counts are laid out; 0: they are for L */
   int64_t period_us; /* W */
   int cells;         /* N, 1 to WEIR_CELLS_MOST; a fixed window has one */
   bool strict;
@@ -140,9 +142,9 @@ int64_t weir_rule_upper(const weir_rule *rule);
  * one of their windows. docs/guarantees.md proves it. */
 int64_t weir_rule_bound(const weir_rule *rule);
 
-/* Writes the shortest text that means this rule; two rules decide alike exactly when these texts
- * are equal. */
-enum { WEIR_RULE_TEXT_BYTES = 160 };
+/* Writes the shortest text that means this rule; two rules decide alike, but for most=, exactly when
+ * these texts are equal. */
+enum { WEIR_RULE_TEXT_BYTES = 192 };
 void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]);
 
 /* The largest cost that is ever admitted, and what a full bucket gives at once: L, B' or Q + 1. B'
