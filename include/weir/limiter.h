@@ -88,11 +88,20 @@ WEIR_EXPORT weir_status weir_limiter_create(weir_store *store, const char *rules
  *   does not, nor do rules that are one limit by their name=;
  * - for each rule that does not share its counts with such a rule, though algorithm, period and name=
  *   are the same: "sliding-window:100/1m" and "sliding-window:5000/1m". They are laid out apart, so
- *   a key may have both limits in full: docs/changing-rules.md says where that is so.
+ *   a key may have both limits in full: docs/changing-rules.md says where that is so. The warning says
+ *   which most= in both would have them share their counts, where one would.
  *
  * The limiter that was there first has no warning of it. */
 WEIR_EXPORT const char *weir_limiter_warning_at(const weir_limiter *limiter, size_t index);
 WEIR_EXPORT const char *weir_limiter_warning(const weir_limiter *limiter);
+
+/* Whether rule `index` of a limiter has other counts than rule `other_index` of another one, though
+ * algorithm, PERIOD and name= are the same: then `message` (it may be NULL) says what such a warning does,
+ * "would share its counts with RULE but for its layout: give both most=5000". They may be on stores of
+ * their own. False where there is no such rule. Any thread. */
+WEIR_EXPORT bool weir_limiter_tell_apart(const weir_limiter *limiter, size_t index,
+                                         const weir_limiter *other, size_t other_index,
+                                         weir_message *message);
 
 /* No call may be under way. NULL is fine.
  *

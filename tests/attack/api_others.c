@@ -194,6 +194,14 @@ static void call_warning_at(api_thread *thread) {
   if (text != NULL && text[0] == '\0') api_fail(thread, "an empty warning");
 }
 
+static void call_tell_apart(api_thread *thread) {
+  weir_message message = {""};
+  bool apart =
+      weir_limiter_tell_apart(api_limiter(thread), (size_t)api_edge(thread), api_limiter(thread),
+                              api_chance(thread, 3), api_chance(thread, 3) == 0 ? NULL : &message);
+  if (!apart && message.text[0] != '\0') api_fail(thread, "it tells of none");
+}
+
 static void call_read_counts(api_thread *thread) {
   weir_limiter_counts counts = WEIR_LIMITER_COUNTS_INIT;
   if (api_chance(thread, 4) == 0)
@@ -402,6 +410,7 @@ const api_call api_others[] = {
     {"weir_limiter_read_rule", 2, call_read_rule},
     {"weir_limiter_warning", 2, call_warning},
     {"weir_limiter_warning_at", 2, call_warning_at},
+    {"weir_limiter_tell_apart", 2, call_tell_apart},
     {"weir_limiter_read_counts", 6, call_read_counts},
     {"weir_wait_bound_us", 1, call_wait_bound},
     {"weir_monitor_prometheus", 2, call_prometheus},

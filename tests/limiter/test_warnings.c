@@ -43,7 +43,7 @@ static void two_limits_on_the_same_counts_warn_the_second(void **state) {
 static void two_rules_share_or_are_apart(void **state) {
   (void)state;
   static const char shares[] = ", shares its counts with ",
-                    apart[] = ", does not share its counts with ";
+                    apart[] = ", as they are laid out apart; ";
   static const char *const none = NULL;
   static const struct {
     const char *first, *second;
@@ -57,7 +57,7 @@ static void two_rules_share_or_are_apart(void **state) {
       {"fixed-window:5/1m", "fixed-window:50/1s", none},
       {"fixed-window:5/1m", "quota:50/1m", none},
       {"fixed-window:5/1m", "fixed-window:50/1m,count=all", apart},
-      {"sliding-window:5/1m", "sliding-window:5000/1m", apart},
+      {"sliding-window:5/1m", "sliding-window:5000/1m", "but for its layout: give both most=5000;"},
       {"sliding-window:5/1m", "sliding-window:5/1m,cells=4", none},
       {"token-bucket:5/1m", "token-bucket:5/1m,burst=5", none},
       {"fixed-window:5/1m", "fixed-window:5/1m,hold=1s", shares},
@@ -72,14 +72,28 @@ static void two_rules_share_or_are_apart(void **state) {
       {"quota:5/1m", "quota:6/1m", shares},
       {"token-bucket:5/1m", "token-bucket:5/1m,burst=9", shares},
       {"leaky-bucket:5/1m", "leaky-bucket:5/1m,queue=9", shares},
-      {"sliding-window:100/1m,name=a", "sliding-window:5000/1m,name=a", apart},
+      {"sliding-window:100/1m,name=a", "sliding-window:5000/1m,name=a", ": give both most=5000;"},
+      {"sliding-window:5000/1m,name=a", "sliding-window:100/1m,name=a", ": give both most=5000;"},
+      {"sliding-window:100/1m,name=a,most=200", "sliding-window:5000/1m,name=a,most=6000",
+       ": give both most=6000;"},
+      {"sliding-window:100/1m,name=a,most=5000", "sliding-window:5000/1m,name=a", none},
+      {"sliding-window:100/1m,name=a,most=5000", "sliding-window:50/1m,name=a,most=9000", none},
+      {"sliding-window:100/1m", "sliding-window:100/1m;sliding-window:5000/1m,strict,cells=8",
+       apart},
+      {"sliding-window:247/1m", "sliding-window:247/1m,strict", apart}, /* 247 is in two classes */
+      {"sliding-window:100/1m", "sliding-window:124/1m,debt=124", apart},
+      {"sliding-window:100/1m", "sliding-window:247/1m,debt=124", ": give both most=247;"},
       {"sliding-window:100/1m,name=a", "sliding-window:5000/1m,name=b", none},
       {"sliding-window:100/1m", "sliding-window:100/1m,cells=8", apart},
       {"sliding-window:100/1m", "sliding-window:100/1h,cells=8", none},
       {"sliding-window:5/1m", "sliding-window:5/1m;fixed-window:9/1d,count=all", apart},
-      {"token-bucket:977/1s,name=a", "token-bucket:978/1s,name=a", apart},
+      {"token-bucket:977/1s,name=a", "token-bucket:978/1s,name=a", ": give both most=978;"},
+      {"token-bucket:9/1h,burst=3000,name=a", "token-bucket:9000000/1h,name=a",
+       apart}, /* 13 days */
+      {"token-bucket:9/1h,burst=2000,name=a", "token-bucket:9000000/1h,name=a",
+       ": give both most=9000000;"},
       {"token-bucket:978/1s,name=a", "token-bucket:979/1s,name=a", none},
-      {"leaky-bucket:100/1s", "leaky-bucket:1000/1s", apart},
+      {"leaky-bucket:100/1s", "leaky-bucket:1000/1s", ": give both most=1000;"},
       {"in-flight:5/30s,name=a", "in-flight:9/30s,name=a", none},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -104,10 +118,10 @@ static void a_name_over_two_layouts_warns_the_second(void **state) {
   assert_no_warning(w.limiter);
   assert_string_equal(
       weir_limiter_warning(larger),
-      "rule 1, sliding-window:5000/1m,name=api, does not share its counts with "
-      "sliding-window:100/1m,name=api of another limiter on this store, as they are "
-      "laid out apart: a key may have both limits in full; give one of them another "
-      "name=, if they are two limits");
+      "rule 1, sliding-window:5000/1m,name=api, would share its counts with "
+      "sliding-window:100/1m,name=api of another limiter on this store but for its layout: give "
+      "both most=5000; a key may have both limits in full; give one of them another name=, if they "
+      "are two limits");
   world_take(&w, "ann", 100);
   assert_int_equal(limiter_peek(larger, "ann", 1).remaining, 5000);
   weir_limiter_options many = {.processes = 80}; /* the layout follows them, too */

@@ -177,7 +177,8 @@ static found run(int store, const char *from, const char *to, uint32_t processes
   const char *warning;
   for (size_t i = 0; (warning = weir_limiter_warning_at(second, i)) != NULL; i++) {
     result.tells_shared |= strstr(warning, ", shares its counts with ") != NULL;
-    result.tells_apart |= strstr(warning, ", does not share its counts with ") != NULL;
+    result.tells_apart |= strstr(warning, ", does not share its counts with ") != NULL ||
+                          strstr(warning, ", would share its counts with ") != NULL;
   }
   while (count > 0) {
     weir_reservation_cancel(held[--count], NULL);

@@ -103,9 +103,9 @@ static void test_ten_thousand_tiers_and_their_reload(void **state) {
 }
 
 #define APART                                                                                      \
-  "f.yaml:253:13: warning: limiters.one.tiers.t246: sliding-window:247/1m does not share its "     \
-  "counts with sliding-window:1/1m, as they are laid out apart: a key that moves from one to the " \
-  "other may have both limits in full"
+  "f.yaml:253:13: warning: limiters.one.tiers.t246: sliding-window:247/1m would share its counts " \
+  "with sliding-window:1/1m but for its layout: give both most=247; a key that moves from one to " \
+  "the other may have both limits in full"
 
 static weir_registry *build_and_warn(const char *text, const weir_registry *old, size_t *warned) {
   static weir_config_faults faults, warnings;

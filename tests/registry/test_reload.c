@@ -167,13 +167,13 @@ static void test_a_rule_that_counts_anew_is_told(void **state) {
       {200, "", 197, NULL},
       {200, ";quota:1000/1d", 197, NULL},
       {5000, "", 5000,
-       "f.yaml:3:22: warning: limiters.a.rule: sliding-window:5000/1h begins to count anew, as "
-       "its counts are not those of sliding-window:100/1h: a key may have both limits in full, "
-       "once"},
+       "f.yaml:3:22: warning: limiters.a.rule: sliding-window:5000/1h begins to count anew, as it "
+       "would share its counts with sliding-window:100/1h but for its layout: give both most=5000; "
+       "a key may have both limits in full, once"},
       {5000, ";quota:9000/1d", 5000,
-       "f.yaml:3:22: warning: limiters.a.rule: sliding-window:5000/1h begins to count anew, as "
-       "its counts are not those of sliding-window:100/1h: a key may have both limits in full, "
-       "once"},
+       "f.yaml:3:22: warning: limiters.a.rule: sliding-window:5000/1h begins to count anew, as it "
+       "would share its counts with sliding-window:100/1h but for its layout: give both most=5000; "
+       "a key may have both limits in full, once"},
   };
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -213,9 +213,9 @@ static void test_each_rule_is_held_against_the_one_it_follows(void **state) {
   assert_non_null(
       strstr(warnings.lines[0].text.text,
              "quota:8/2d begins to count anew, as its counts are not those of quota:9/1d"));
-  assert_non_null(
-      strstr(warnings.lines[1].text.text,
-             "500/1h begins to count anew, as its counts are not those of sliding-window:100/1h"));
+  assert_non_null(strstr(
+      warnings.lines[1].text.text,
+      "500/1h begins to count anew, as it would share its counts with sliding-window:100/1h"));
   assert_non_null(strstr(warnings.lines[2].text.text, "limiters.a.tiers.t: token-bucket:9999/1s"));
   weir_registry_release(old);
   weir_registry_release(newer);
@@ -232,8 +232,8 @@ static void test_tiers_that_are_laid_out_apart_are_told(void **state) {
       "      free: unlimited\n",
       NULL);
   assert_warned(
-      "f.yaml:8:12: warning: limiters.a.tiers.far: sliding-window:5000/1m does not share its "
-      "counts with sliding-window:100/1m, as they are laid out apart: a key that moves from "
+      "f.yaml:8:12: warning: limiters.a.tiers.far: sliding-window:5000/1m would share its counts "
+      "with sliding-window:100/1m but for its layout: give both most=5000; a key that moves from "
       "one to the other may have both limits in full");
   weir_registry_release(registry);
 }

@@ -37,12 +37,16 @@ static bool has_other(const place *one, const char *meaning) {
   return false;
 }
 
+static void note(void *found, const weir_store_use *other) {
+  snprintf(found, sizeof places->meaning, "%s", other->text);
+}
+
 static void enter(weir_store *store, place *one, unsigned tags) {
   char found[sizeof one->meaning] = "";
   snprintf(one->tag, sizeof one->tag, "t%u", next_random() % tags);
   snprintf(one->meaning, sizeof one->meaning, "m%u", next_random() % 3);
   one->use = (weir_store_use){.tag = one->tag, .meaning = one->meaning, .text = one->meaning};
-  bool differs = weir_store_enter(store, &one->use, found, sizeof found);
+  bool differs = weir_store_enter(store, &one->use, note, found);
   assert_int_equal(differs, has_other(one, NULL));
   if (differs) assert_true(has_other(one, found));
   one->entered = true;

@@ -125,6 +125,10 @@ static bool write_texts(weir_limiter *limiter, size_t logs) {
   return true;
 }
 
+static void copy_text(void *text, const weir_store_use *other) {
+  snprintf(text, WEIR_RULE_TEXT_BYTES, "%s", other->text);
+}
+
 /* A login's 5/1m and a search's 50/1m have the same keys in the store: fifty searches deny the
  * login. Limits may be changed while they are in use, so this is no error. Who gives both one name=
  * says that they are one limit. */
@@ -133,24 +137,70 @@ static bool enter_counts(weir_limiter *limiter, size_t index, const char *text) 
   char other[WEIR_RULE_TEXT_BYTES];
   if (rule->name[0] != '\0') return true;
   limiter->uses[index] = (weir_store_use){.tag = rule->tag, .meaning = text, .text = text};
-  if (!weir_store_enter(limiter->store, &limiter->uses[index], other, sizeof other)) return true;
+  if (!weir_store_enter(limiter->store, &limiter->uses[index], copy_text, other)) return true;
   return warn(limiter,
               "rule %zu, %s, shares its counts with %s of another limiter on this store: "
               "give one of them a name=, unless this is the same limit being changed",
               index + 1, text, other);
 }
 
+/* What is said of a rule whose counts are not those of another, though both are one limit: whose, and what
+ * would mend it. `where` says whose the other is. */
+static void say_apart(int64_t most_for_both, const char *text, const char *where,
+                      weir_message *said) {
+  if (most_for_both > 0)
+    weir_message_set(said,
+                     "would share its counts with %s%s but for its layout: give both most=%" PRId64,
+                     text, where, most_for_both);
+  else
+    weir_message_set(said, "does not share its counts with %s%s, as they are laid out apart", text,
+                     where);
+}
+
+static int64_t most_for_both(const weir_limiter *one, size_t i, const weir_limiter *other,
+                             size_t j) {
+  return weir_rule_most_for_both(&one->stack, i, (uint32_t)one->settings.processes, &other->stack,
+                                 j, (uint32_t)other->settings.processes);
+}
+
+/* A rule that enters, and what it is told. */
+typedef struct newcomer {
+  const weir_limiter *limiter;
+  size_t index;
+  weir_message *said;
+} newcomer;
+
+static void tell_of_kin(void *self, const weir_store_use *use) {
+  const newcomer *fresh = self;
+  const weir_limiter *other = use->owner;
+  size_t index = (size_t)(use - other->kin);
+  say_apart(most_for_both(fresh->limiter, fresh->index, other, index), use->text,
+            " of another limiter on this store", fresh->said);
+}
+
 /* 100/1m and 5000/1m are laid out in counters of their own, whatever their names say. */
 static bool enter_kin(weir_limiter *limiter, size_t index, const char *text) {
   const weir_rule *rule = &limiter->stack.rules[index];
-  char other[WEIR_RULE_TEXT_BYTES];
-  limiter->kin[index] = (weir_store_use){.tag = rule->kin, .meaning = rule->tag, .text = text};
-  if (!weir_store_enter(limiter->store, &limiter->kin[index], other, sizeof other)) return true;
+  weir_message said;
+  newcomer fresh = {limiter, index, &said};
+  limiter->kin[index] =
+      (weir_store_use){.tag = rule->kin, .meaning = rule->tag, .text = text, .owner = limiter};
+  if (!weir_store_enter(limiter->store, &limiter->kin[index], tell_of_kin, &fresh)) return true;
   return warn(limiter,
-              "rule %zu, %s, does not share its counts with %s of another limiter on this store, "
-              "as they are laid out apart: a key may have both limits in full; give one of them "
-              "a%s name=, if they are two limits",
-              index + 1, text, other, rule->name[0] != '\0' ? "nother" : "");
+              "rule %zu, %s, %s; a key may have both limits in full; give one of them a%s name=, "
+              "if they are two limits",
+              index + 1, text, said.text, rule->name[0] != '\0' ? "nother" : "");
+}
+
+bool weir_limiter_tell_apart(const weir_limiter *limiter, size_t index, const weir_limiter *other,
+                             size_t other_index, weir_message *message) {
+  if (index >= limiter->stack.count || other_index >= other->stack.count) return false;
+  const weir_rule *one = &limiter->stack.rules[index];
+  const weir_rule *kin = &other->stack.rules[other_index];
+  if (strcmp(one->kin, kin->kin) != 0 || strcmp(one->tag, kin->tag) == 0) return false;
+  say_apart(most_for_both(limiter, index, other, other_index), other->texts[other_index], "",
+            message);
+  return true;
 }
 
 bool weir_limiter_enter_store(weir_limiter *limiter) {

@@ -324,6 +324,26 @@ weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_messa
   return status;
 }
 
+/* Laid out anew for limits up to `most`; false: it cannot be. */
+static bool lay_out_for(int64_t most, uint32_t processes, bool count_all, weir_rule *rule) {
+  rule->most = most;
+  if (rule->debt > most || weir_rule_measure(rule, NULL) != WEIR_OK) return false;
+  choose_lanes(rule, processes, weir_rule_has_cells(rule) && !count_all);
+  write_tag(rule);
+  return true;
+}
+
+int64_t weir_rule_most_for_both(const weir_stack *one, size_t i, uint32_t processes,
+                                const weir_stack *other, size_t j, uint32_t other_processes) {
+  weir_rule rules[] = {one->rules[i], other->rules[j]};
+  int64_t most = largest_limit(&rules[0]), other_most = largest_limit(&rules[1]);
+  if (other_most > most) most = other_most;
+  bool share = lay_out_for(most, processes, one->count_all, &rules[0]) &&
+               lay_out_for(most, other_processes, other->count_all, &rules[1]) &&
+               strcmp(rules[0].tag, rules[1].tag) == 0;
+  return share ? most : 0;
+}
+
 /* --- the rules of an outage ---------------------------------------------------------------------
  */
 

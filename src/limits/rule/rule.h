@@ -127,6 +127,11 @@ weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *s
  * other tags are equal. */
 weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_message *message);
 
+/* The most= that would have rule `i` of one stack and rule `j` of another share their counts, which so many
+ * processes use; 0: none would. They are rules of one algorithm, period and name. */
+int64_t weir_rule_most_for_both(const weir_stack *one, size_t i, uint32_t processes,
+                                const weir_stack *other, size_t j, uint32_t other_processes);
+
 /* The rules by which a process goes on while the store is away (memo/account.h): the same windows
  * and buckets, but counted in parts of a cost. A rule's limit and capacity are so many times as
  * large: WEIR_CONTINUED_PARTS, fewer for a bucket whose unit of time is too coarse for that. A log

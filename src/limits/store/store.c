@@ -301,7 +301,8 @@ static void put_first(weir_store_use **link, weir_store_use *use) {
   *link = use;
 }
 
-bool weir_store_enter(weir_store *store, weir_store_use *use, char *other, size_t size) {
+bool weir_store_enter(weir_store *store, weir_store_use *use,
+                      void (*tell)(void *context, const weir_store_use *other), void *context) {
   uint64_t hash = weir_hash_64(store->secret, use->tag, strlen(use->tag));
   weir_store_use **bucket = &store->uses[hash % WEIR_STORE_USE_BUCKETS];
   const weir_store_use *differs = NULL;
@@ -320,7 +321,7 @@ bool weir_store_enter(weir_store *store, weir_store_use *use, char *other, size_
     }
   }
   if (use->equal == use) put_first(bucket, use);
-  if (differs != NULL) snprintf(other, size, "%s", differs->text);
+  if (differs != NULL) tell(context, differs);
   pthread_mutex_unlock(&store->uses_lock);
   return differs != NULL;
 }

@@ -20,6 +20,7 @@ typedef struct weir_store_use {
   const char *tag;     /* which counts; NULL: not entered */
   const char *meaning; /* what all with this tag should have alike */
   const char *text;    /* what those that have it not are told of this one */
+  const void *owner;   /* whose it is, for who is told of it */
   struct weir_store_use *next;
   struct weir_store_use **link; /* what points here; NULL: an equal one is the first */
   struct weir_store_use *equal; /* a ring of those with the same tag and meaning; alone: itself */
@@ -52,9 +53,10 @@ struct weir_store {
   weir_store_use *uses[WEIR_STORE_USE_BUCKETS]; /* by their tags */
 };
 
-/* Enters a use. True where another has the same tag and another meaning: its text is copied to
- * `other`, cut to its size. Any thread; takes no longer where there are thousands. */
-bool weir_store_enter(weir_store *store, weir_store_use *use, char *other, size_t size);
+/* Enters a use. True where another has the same tag and another meaning: `tell` is called with that, while
+ * it cannot leave. Any thread; takes no longer where there are thousands. */
+bool weir_store_enter(weir_store *store, weir_store_use *use,
+                      void (*tell)(void *context, const weir_store_use *other), void *context);
 
 /* Takes back an entered use. In a child of the process that opened the store it does nothing. */
 void weir_store_leave(weir_store *store, weir_store_use *use);

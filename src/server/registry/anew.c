@@ -27,39 +27,45 @@ static bool are_kin(const weir_rule_info *one, const weir_rule_info *other) {
          strcmp(one->name, other->name) == 0;
 }
 
-static bool find_kin(const weir_limiter *limiter, const weir_rule_info *rule, weir_rule_info *kin) {
+/* The first rule that is kin; SIZE_MAX: none is. */
+static size_t find_kin(const weir_limiter *limiter, const weir_rule_info *rule) {
   for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
-    *kin = rule_at(limiter, i);
-    if (are_kin(kin, rule)) return true;
+    weir_rule_info each = rule_at(limiter, i);
+    if (are_kin(&each, rule)) return i;
   }
-  return false;
+  return SIZE_MAX;
 }
 
 /* --- at a reload -------------------------------------------------------------------------------- */
 
 /* The rule of `before` that `fresh` of `after` takes the place of: its kin; else one whose counts nothing
- * goes on with, and which has no kin either. False: it has joined the others. */
-static bool find_replaced(const weir_limiter *before, const weir_limiter *after,
-                          const weir_rule_info *fresh, weir_rule_info *replaced) {
-  weir_rule_info kin;
-  if (find_kin(before, fresh, replaced)) return !has_counts(after, replaced->tag);
+ * goes on with, and which has no kin either. SIZE_MAX: it has joined the others. */
+static size_t find_replaced(const weir_limiter *before, const weir_limiter *after,
+                            const weir_rule_info *fresh) {
+  size_t kin = find_kin(before, fresh);
+  if (kin != SIZE_MAX) return has_counts(after, rule_at(before, kin).tag) ? SIZE_MAX : kin;
   for (size_t i = 0; i < weir_limiter_rules(before); i++) {
-    *replaced = rule_at(before, i);
-    if (!has_counts(after, replaced->tag) && !find_kin(after, replaced, &kin)) return true;
+    weir_rule_info replaced = rule_at(before, i);
+    if (!has_counts(after, replaced.tag) && find_kin(after, &replaced) == SIZE_MAX) return i;
   }
-  return false;
+  return SIZE_MAX;
 }
 
 static void compare(const weir_limiter *before, const weir_limiter *after, weir_config_place place,
                     const char *path, weir_config_faults *faults) {
   if (before == NULL || after == NULL || before == after) return;
   for (size_t i = 0; i < weir_limiter_rules(after); i++) {
-    weir_rule_info fresh = rule_at(after, i), old;
-    if (has_counts(before, fresh.tag) || !find_replaced(before, after, &fresh, &old)) continue;
+    weir_rule_info fresh = rule_at(after, i);
+    size_t old = has_counts(before, fresh.tag) ? SIZE_MAX : find_replaced(before, after, &fresh);
+    weir_message said;
+    if (old == SIZE_MAX) continue;
+    bool kin = weir_limiter_tell_apart(after, i, before, old, &said);
+    if (!kin)
+      snprintf(said.text, sizeof said.text, "its counts are not those of %s",
+               rule_at(before, old).text);
     weir_config_warn(faults, place, path,
-                     "%s begins to count anew, as its counts are not those of %s: a key may have "
-                     "both limits in full, once",
-                     fresh.text, old.text);
+                     "%s begins to count anew, as %s%s; a key may have both limits in full, once",
+                     fresh.text, kin ? "it " : "", said.text);
   }
 }
 
@@ -178,9 +184,8 @@ static bool add_layouts(layouts *all, const weir_limiter *limiter, size_t place)
   return true;
 }
 
-/* The first limiter that has kin of a rule of `tier`, and counts apart from it; false: there is none. */
-static bool find_apart(const layouts *all, const weir_limiter *tier, weir_rule_info *one,
-                       weir_rule_info *kin) {
+/* The first limiter that has kin of rule `one` of `tier`, and counts apart from it; NULL: there is none. */
+static const layout *find_apart(const layouts *all, const weir_limiter *tier, size_t *one) {
   const layout *apart = NULL;
   for (size_t i = 0; i < weir_limiter_rules(tier); i++) {
     weir_rule_info rule = rule_at(tier, i);
@@ -190,9 +195,23 @@ static bool find_apart(const layouts *all, const weir_limiter *tier, weir_rule_i
       at = all->each[at].next;
     if (at == 0 || (apart != NULL && apart->place <= all->each[at].place)) continue;
     apart = &all->each[at];
-    *one = rule;
+    *one = i;
   }
-  return apart != NULL && find_kin(apart->limiter, one, kin);
+  return apart;
+}
+
+static void warn_of_tier(const layouts *all, const weir_limiter *tier, weir_config_place place,
+                         const char *path, weir_config_faults *faults) {
+  size_t one = 0;
+  weir_message said;
+  const layout *apart = find_apart(all, tier, &one);
+  if (apart == NULL) return;
+  weir_rule_info rule = rule_at(tier, one);
+  if (!weir_limiter_tell_apart(tier, one, apart->limiter, find_kin(apart->limiter, &rule), &said))
+    return;
+  weir_config_warn(faults, place, path,
+                   "%s %s; a key that moves from one to the other may have both limits in full",
+                   rule.text, said.text);
 }
 
 /* Without memory it warns of no more. */
@@ -204,14 +223,9 @@ static void warn_of_tiers(const weir_named *named, weir_config_faults *faults) {
   bool goes_on = add_layouts(&all, named->own, 0);
   for (size_t i = 0; goes_on && i < config->tier_count; i++) {
     const weir_limiter *tier = named->tiers[i];
-    weir_rule_info one, kin;
     if (tier == NULL) continue;
     snprintf(path, sizeof path, "limiters.%s.tiers.%s", config->name, config->tiers[i].name);
-    if (find_apart(&all, tier, &one, &kin))
-      weir_config_warn(faults, config->tiers[i].place, path,
-                       "%s does not share its counts with %s, as they are laid out apart: a key "
-                       "that moves from one to the other may have both limits in full",
-                       one.text, kin.text);
+    warn_of_tier(&all, tier, config->tiers[i].place, path, faults);
     goes_on = add_layouts(&all, tier, i + 1);
   }
   weir_hash_table_clean_up(&all.limits);
