@@ -362,6 +362,33 @@ static void test_changes_are_seen_through_links(void **state) {
   rmdir(path("two"));
 }
 
+/* One number is the ceiling of all plans; a rule that has its own keeps it. */
+static void test_tiers_below_one_ceiling_share_their_counts(void **state) {
+  (void)state;
+  weir_registry *registry =
+      build_warned(LISTEN STORE
+                   "limiters:\n  a:\n    rule: \"sliding-window:100/1m;quota:9000/1d,most=90000\"\n"
+                   "    most: 10000\n    overrides: {ann: far, bob: free}\n    tiers:\n"
+                   "      far: \"sliding-window:5000/1m;quota:9000/1d\"\n      free: unlimited\n",
+                   NULL);
+  assert_warned(NULL);
+  weir_target own = target_of(registry, "a", "k"), far = target_of(registry, "a", "ann");
+  weir_rule_info rule = WEIR_RULE_INFO_INIT;
+  assert_int_equal(weir_limiter_read_rule(own.limiter, 0, &rule), WEIR_OK);
+  assert_string_equal(rule.text, "sliding-window:100/1m,most=10000");
+  assert_int_equal(weir_limiter_read_rule(own.limiter, 1, &rule), WEIR_OK);
+  assert_string_equal(rule.text, "quota:9000/1d,most=90000");
+  assert_int_equal(weir_limiter_read_rule(far.limiter, 1, &rule), WEIR_OK);
+  assert_string_equal(rule.text, "quota:9000/1d,most=10000");
+  for (int taken = 0; taken < 3; taken++)
+    assert_true(take(&own, "a:k", NULL));
+  weir_decision decision;
+  assert_int_equal(weir_limiter_peek(far.limiter, "a:k", 3, 1, &decision, NULL), WEIR_OK);
+  assert_int_equal(decision.remaining, 4997);
+  assert_int_equal(target_of(registry, "a", "bob").kind, WEIR_TARGET_UNLIMITED);
+  weir_registry_release(registry);
+}
+
 int main(void) {
   if (mkdtemp(folder) == NULL) return 1;
   const struct CMUnitTest tests[] = {
@@ -373,6 +400,7 @@ int main(void) {
       cmocka_unit_test(test_a_rule_that_counts_anew_is_told),
       cmocka_unit_test(test_each_rule_is_held_against_the_one_it_follows),
       cmocka_unit_test(test_tiers_that_are_laid_out_apart_are_told),
+      cmocka_unit_test(test_tiers_below_one_ceiling_share_their_counts),
       cmocka_unit_test(test_loops_follow_reloads),
       cmocka_unit_test(test_changes_are_seen_through_links),
   };

@@ -290,6 +290,7 @@ typedef struct weir_config_limiter {
   weir_config_headers headers;
   weir_config_log_keys log_keys;
   int64_t cost; /* of a request that names none; default 1 */
+  int64_t most; /* most= of all its rules that do not have one; 0: none. They say it already */
 } weir_config_limiter;
 
 /* The whole of a limiter's keys, in steps of .01 %. */

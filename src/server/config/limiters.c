@@ -1,5 +1,6 @@
 /* stores, where counts live and what limiters on them are like; limiters: named rules, their tiers, and
  * which keys are put into which; and groups: limiters whose requests are one decision. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -257,12 +258,50 @@ static void read_rule(weir_reader *reader, const weir_node *node, void *target) 
   limiter->rule_place = weir_place(reader, node);
 }
 
+/* The same rules, each with most= where it has none. NULL stays it. */
+static const char *give_most(weir_reader *reader, const char *rules, int64_t most) {
+  char option[32];
+  size_t length = (size_t)snprintf(option, sizeof option, ",most=%lld", (long long)most), count = 1;
+  if (rules == NULL) return NULL;
+  for (const char *at = rules; (at = strchr(at, ';')) != NULL; at++)
+    count++;
+  char *given = weir_arena_take(reader->arena, strlen(rules) + count * length + 1, 1);
+  if (given == NULL) return NULL;
+  char *end = given;
+  for (const char *at = rules;; at++) {
+    size_t rule = strcspn(at, ";");
+    const char *own = strstr(at, ",most=");
+    memcpy(end, at, rule);
+    end += rule;
+    if (own == NULL || own >= at + rule) {
+      memcpy(end, option, length);
+      end += length;
+    }
+    at += rule;
+    if (*at == '\0') break;
+    *end++ = *at;
+  }
+  *end = '\0';
+  return given;
+}
+
+/* Plans are tiers: where one number is the ceiling of all of them, a customer that changes from one to
+ * another takes the counts along. */
+static void give_all_most(weir_reader *reader, weir_config_limiter *limiter) {
+  if (limiter->most == 0) return;
+  limiter->rule = give_most(reader, limiter->rule, limiter->most);
+  for (size_t i = 0; i < limiter->tier_count; i++)
+    if (limiter->tiers[i].kind == WEIR_CONFIG_TIER_RULE)
+      limiter->tiers[i].rule = give_most(reader, limiter->tiers[i].rule, limiter->most);
+}
+
 /* Overrides name tiers, which are therefore read before them. */
 static const weir_field limiter_table[] = {
     WEIR_ROW_READ("store", weir_read_store, limiter_fields, limiter.store),
     {.name = "rule", .read = read_rule},
     WEIR_ROW_READ("key", weir_read_key, limiter_fields, limiter.key),
     WEIR_ROW_RANGE("cost", NUMBER, limiter_fields, limiter.cost, 1, INT64_C(2147483648)),
+    WEIR_ROW_RANGE("most", NUMBER, limiter_fields, limiter.most, 1, 1000000000),
     {.name = "tiers", .read = read_tiers},
     {.name = "overrides", .read = read_overrides},
     {.name = "overrides_file", .read = read_overrides_file},
@@ -291,6 +330,7 @@ void weir_read_limiters(weir_reader *reader, const weir_node *node, void *target
     weir_config_limiter *limiter = &read.limiter;
     size_t length = weir_path_enter(reader, name);
     weir_read_fields(reader, item->value, limiter_table, &read);
+    give_all_most(reader, limiter);
     limiter->has_key = limiter->key.kind == WEIR_CONFIG_KEY_CLIENT || limiter->key.name != NULL;
     if (read.shadow || config->shadow) limiter->enforced = 0;
     limiter->headers = (weir_config_headers)read.headers;
