@@ -242,6 +242,15 @@ class Reloads(unittest.TestCase):
             self.assertEqual(server.metric('weir_serve_reloads_total{result="refused"}'), 1)
 
 
+    def test_what_a_configuration_is_warned_of_stands_there_until_it_is_mended(self):
+        plans = 'plans: {store: main, rule: "sliding-window:100/1m", tiers: {pro: "sliding-window:5000/1m"}'
+        with Server(AWAY.replace("  hidden:", "  %s}\n  hidden:" % plans)) as server:
+            [told] = [text for text in status(server)["warnings"] if "counts" in text]
+            self.assertRegex(told, r"warning: limiters\.plans\.tiers\.pro: .*: give both most=5000; a key that moves")
+            server.write(server.config.replace("}}\n  hidden:", "}, most: 5000}\n  hidden:"))
+            server.await_log("is in use now")
+            await_that(lambda: "give both" not in page(server)[1], "the mend")
+
     def test_no_count_goes_back_while_all_changes(self):
         """Loops change their tables at different times, while pages add them up."""
         with Server(AWAY.replace("logged_denials: 1000000", "logged_denials: 1")) as server:

@@ -59,7 +59,8 @@ static void compare(const weir_limiter *before, const weir_limiter *after, weir_
     size_t old = has_counts(before, fresh.tag) ? SIZE_MAX : find_replaced(before, after, &fresh);
     weir_message said;
     if (old == SIZE_MAX) continue;
-    bool kin = weir_limiter_tell_apart(after, i, before, old, &said);
+    bool has_most = strstr(fresh.text, ",most=") != NULL; /* nobody can give it to the old one */
+    bool kin = !has_most && weir_limiter_tell_apart(after, i, before, old, &said);
     if (!kin)
       snprintf(said.text, sizeof said.text, "its counts are not those of %s",
                rule_at(before, old).text);
@@ -232,9 +233,20 @@ static void warn_of_tiers(const weir_named *named, weir_config_faults *faults) {
   free(all.each);
 }
 
-void weir_registry_warn(const weir_registry *old, const weir_registry *fresh,
+/* Whoever looks at a server later sees them as well. Without memory there are none to see. */
+static void keep_warnings(weir_registry *fresh, const weir_config_faults *warnings) {
+  if (warnings == NULL || warnings->kept == 0) return;
+  fresh->warnings = calloc(warnings->kept, sizeof *fresh->warnings);
+  if (fresh->warnings == NULL) return;
+  fresh->warning_count = warnings->kept;
+  for (size_t i = 0; i < warnings->kept; i++)
+    fresh->warnings[i] = warnings->lines[i].text;
+}
+
+void weir_registry_warn(const weir_registry *old, weir_registry *fresh,
                         weir_config_faults *faults) {
-  if (old != NULL) compare_all(old, fresh, faults);
   for (size_t i = 0; i < fresh->named_count; i++)
     if (fresh->named[i].tiers != NULL) warn_of_tiers(&fresh->named[i], faults);
+  keep_warnings(fresh, faults->warnings);
+  if (old != NULL) compare_all(old, fresh, faults);
 }

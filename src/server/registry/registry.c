@@ -494,6 +494,7 @@ void weir_registry_release(weir_registry *registry) {
   weir_hash_table_clean_up(&registry->by_name);
   weir_hash_table_clean_up(&registry->by_group_name);
   weir_config_destroy(registry->config);
+  free(registry->warnings);
   free(registry->limiters);
   free(registry->stores);
   free(registry->named);

@@ -267,6 +267,9 @@ typedef struct weir_registry {
   /* Of throttle.enabled; else NULL. Lives as long as the snapshot, and in later ones that mean the
    * same. */
   weir_throttle *throttle;
+  weir_message
+      *warnings;        /* what may not be meant, as weir_registry_warn() was told and found, ... */
+  size_t warning_count; /* ... as far as there was room */
 
   atomic_size_t holders;
   weir_hash_table by_name;       /* of pointers to weir_named */
@@ -294,9 +297,8 @@ weir_registry *weir_registry_create(weir_config *config, const weir_registry *ol
 
 /* Warns where counts begin anew, of the library's rules (docs/changing-rules.md): of limiters and descriptors
  * that were in `old` (NULL: none), by their names; and of tiers of one limiter that do not share their
- * counts with one before, though they are one limit. */
-void weir_registry_warn(const weir_registry *old, const weir_registry *fresh,
-                        weir_config_faults *faults);
+ * counts with one before, though they are one limit. What is not over by then stays in fresh->warnings. */
+void weir_registry_warn(const weir_registry *old, weir_registry *fresh, weir_config_faults *faults);
 
 /* Looks at a configuration for the caller of weir_registry_load(), and adds faults of its own to
  * the others. */

@@ -248,6 +248,13 @@ static json_t *limiters_of(const weir_registry *registry, const weir_served_tabl
   return list;
 }
 
+static json_t *warnings_of(const weir_registry *registry) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < registry->warning_count; i++)
+    json_array_append_new(list, json_string(registry->warnings[i].text));
+  return list;
+}
+
 static json_t *stores_of(const weir_registry *registry) {
   static const char *const breakers[] = {[WEIR_BREAKER_CLOSED] = "closed",
                                          [WEIR_BREAKER_OPEN] = "open",
@@ -326,7 +333,7 @@ static void write_status(weir_service *service, weir_bytes *out) {
   json_t *status = NULL;
   if (table != NULL)
     status = json_pack(
-        "{ss sI sI sb si sI sI sI sI so so so so so so}", "version", WEIR_VERSION_TEXT, "at_us",
+        "{ss sI sI sb si sI sI sI sI so so so so so so so}", "version", WEIR_VERSION_TEXT, "at_us",
         (json_int_t)now_us, "uptime_s", (json_int_t)(now_us - service->began_us) / 1000000,
         "ending", service->is_draining, "loops", (int)service->served.count, "connections",
         (json_int_t)weir_serve_open_connections(&service->served), "generation",
@@ -334,7 +341,8 @@ static void write_status(weir_service *service, weir_bytes *out) {
         "limiters_in_all", (json_int_t)registry->named_count, "totals", totals_of(&service->served),
         "limiters", limiters_of(registry, table), "stores", stores_of(registry), "denied_keys",
         keys_of(service, WEIR_SERVED_DENIED, now_us), "overrun_keys",
-        keys_of(service, WEIR_SERVED_OVERRUN, now_us), "places", status_of_places(service));
+        keys_of(service, WEIR_SERVED_OVERRUN, now_us), "places", status_of_places(service),
+        "warnings", warnings_of(registry));
   char *text = status != NULL ? json_dumps(status, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
   if (text != NULL)
     weir_bytes_text(out, text);
