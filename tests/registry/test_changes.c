@@ -15,6 +15,7 @@
 #include "fixture/chance.h"
 #include "limiter/stores.h"
 #include "limiter/world.h"
+#include "rule/rule.h"
 
 #define PAGE "../../docs/changing-rules.md"
 
@@ -85,6 +86,47 @@ static const change changes[] = {
     {"in-flight:20/10m", "in-flight:40/10m", GO_ON, 0},
     {"in-flight:20/10m", "in-flight:40/10m,hold=1s,lease=1s", GO_ON, 0},
     {"in-flight:20/10m", "in-flight:40/20m", OTHER, 0},
+    {"fixed-window:100/1h", "fixed-window:5000/1h,most=5000", GO_ON, 0},
+    {"fixed-window:100/1h,most=5000", "fixed-window:5000/1h,lease=1s,most=5000", GO_ON, 0},
+    {"sliding-window:100/1h", "sliding-window:100/1h,most=246", GO_ON, 0},
+    {"sliding-window:100/1h", "sliding-window:100/1h,most=5000", APART, 0},
+    {"sliding-window:100/1h,most=5000", "sliding-window:5000/1h", GO_ON, 0},
+    {"sliding-window:100/1h,most=5000", "sliding-window:5000/1h,most=5000", GO_ON, 0},
+    {"sliding-window:1/1h,most=247", "sliding-window:247/1h,most=247", GO_ON, 0},
+    {"sliding-window:246/1h,most=16146493", "sliding-window:16146493/1h,most=16146493", GO_ON, 0},
+    {"sliding-window:246/1h,most=16146494", "sliding-window:16146494/1h,most=16146494", GO_ON, 0},
+    {"sliding-window:100/1h,most=300", "sliding-window:5000/1h,most=90000", GO_ON, 0},
+    {"sliding-window:100/1h,most=200", "sliding-window:200/1h,most=5000", APART, 0},
+    {"sliding-window:100/1h,most=5000", "sliding-window:5000/1h,strict,most=5000", GO_ON, 0},
+    {"sliding-window:240/1h,cells=1,most=5000", "sliding-window:241/1h,cells=1,most=5000", GO_ON,
+     0},
+    {"sliding-window:244/1h,cells=2,most=5000", "sliding-window:900/1h,cells=2,most=5000", GO_ON,
+     0},
+    {"sliding-window:100/1h,cells=16,most=5000", "sliding-window:5000/1h,cells=16,most=5000", GO_ON,
+     0},
+    {"sliding-window:100/1h,debt=50,most=5000", "sliding-window:5000/1h,debt=5000,most=5000", GO_ON,
+     0},
+    {"sliding-window:100/1h,lease=1s,most=5000", "sliding-window:5000/1h,lease=1s,most=5000", GO_ON,
+     0},
+    {"sliding-window:100/1h,count=all,most=5000", "sliding-window:5000/1h,count=all", GO_ON, 0},
+    {"sliding-window:100/1h,most=5000;quota:900/1d",
+     "sliding-window:5000/1h,most=5000;quota:9000/1d,most=9000", GO_ON, 0},
+    {"sliding-log:5/1h", "sliding-log:9/1h,most=100000", GO_ON, 0},
+    {"sliding-log:5/1h,most=9", "sliding-log:9/1h,most=9", GO_ON, 0},
+    {"quota:100/1h,most=5000", "quota:5000/1h,most=5000", GO_ON, 0},
+    {"quota:100/1h,lease=1s,most=5000", "quota:5000/1h,lease=1s,debt=900,most=9000", GO_ON, 0},
+    {"token-bucket:500/1s,most=2000", "token-bucket:2000/1s,most=2000", GO_ON, 0},
+    {"token-bucket:977/1s,most=978", "token-bucket:978/1s", GO_ON, 0},
+    {"token-bucket:500/1s,lease=1ms,most=2000", "token-bucket:2000/1s,lease=1ms,most=2000", GO_ON,
+     0},
+    {"token-bucket:1000/1s,burst=90,most=2000000", "token-bucket:2000000/1s,burst=90,most=2000000",
+     GO_ON, 0},
+    {"token-bucket:500/1s,debt=50,most=2000", "token-bucket:2000/1s,debt=90,most=2000", GO_ON, 0},
+    {"token-bucket:500/1s,most=900", "token-bucket:500/1s,most=2000", APART, 0},
+    {"leaky-bucket:100/1s,queue=9,most=1000", "leaky-bucket:1000/1s,queue=9,most=1000", GO_ON, 0},
+    {"leaky-bucket:100/1s,queue=90,most=2000000", "leaky-bucket:2000000/1s,queue=90,most=2000000",
+     GO_ON, 0},
+    {"in-flight:20/10m,most=40", "in-flight:40/10m,most=40", GO_ON, 0},
 };
 enum { CHANGES = sizeof changes / sizeof changes[0] };
 
@@ -315,6 +357,137 @@ static void test_the_page_has_these_rows(void **state) {
   if (*at == '|') fail_msg("docs/changing-rules.md has a row that nothing tests: %.80s", at);
 }
 
+/* --- while processes change --------------------------------------------------------------------- */
+
+enum { LIMITERS = 4, STEPS = 96, HELD_MOST = 64 };
+
+/* An admission: by its stamp, and by the end of its window. */
+typedef struct admission {
+  int64_t at_us, end_us, cost;
+} admission;
+
+static int64_t sum_from(const admission *all, size_t count, int64_t from_us, int64_t to_us) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < count; i++)
+    if (all[i].at_us >= from_us && all[i].at_us <= to_us) sum += all[i].cost;
+  return sum;
+}
+
+/* By how much the admissions are over what the larger of both rules promises; `bound` is what both admit at
+ * one moment, `rounded` a bucket's steps. */
+static int64_t over_bound(const admission *all, size_t count, const weir_rule *larger,
+                          int64_t bound, int64_t rounded) {
+  int64_t most = 0;
+  for (size_t i = 0; i < count; i++) {
+    int64_t over = 0;
+    if (weir_rule_moves_in_time(larger)) {
+      for (size_t j = i; j < count; j++) {
+        int64_t us = all[j].at_us - all[i].at_us;
+        int64_t flows = us * larger->limit / larger->period_us;
+        over = sum_from(all, count, all[i].at_us, all[j].at_us) - bound - flows - rounded;
+        if (over > most) most = over;
+      }
+    } else if (weir_rule_slides(larger)) {
+      over = sum_from(all, count, all[i].at_us, all[i].at_us + larger->period_us - 1) -
+             weir_rule_bound(larger);
+    } else {
+      for (size_t j = 0; j < count; j++)
+        over += all[j].end_us == all[i].end_us ? all[j].cost : 0;
+      over -= weir_rule_bound(larger);
+    }
+    if (over > most) most = over;
+  }
+  return most;
+}
+
+/* Four processes, of which the first ones have the new text already, and in the end all. */
+static void check_rollout(const change *one, int store, int way, uint32_t seed) {
+  char url[STORE_URL_BYTES];
+  const char *texts[2] = {way == 0 ? one->from : one->to, way == 0 ? one->to : one->from};
+  static admission all[STEPS];
+  weir_reservation *held[HELD_MOST];
+  weir_limiter *limiters[LIMITERS], *left[LIMITERS];
+  size_t left_count = 0;
+  weir_limiter_options options = {.deadline_us = 20 * SECOND_US, .processes = PROCESSES};
+  weir_stack stacks[2];
+  size_t count = 0, inside = 0;
+  world w;
+  world_open(&w, stores_url(store, url), texts[0], &options);
+  for (int i = 0; i < LIMITERS; i++)
+    limiters[i] = world_limiter(&w, texts[0], &options);
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(weir_stack_parse(texts[i], PROCESSES, &stacks[i], NULL), WEIR_OK);
+  const weir_rule *larger = &stacks[stacks[1].rules[0].limit > stacks[0].rules[0].limit].rules[0];
+  const weir_rule_info rules[2] = {{.algorithm = weir_rule_kind_name(larger->kind),
+                                    .limit = stacks[0].rules[0].limit,
+                                    .period_us = larger->period_us,
+                                    .capacity = stacks[0].rules[0].burst},
+                                   {.algorithm = weir_rule_kind_name(larger->kind),
+                                    .limit = stacks[1].rules[0].limit,
+                                    .period_us = larger->period_us,
+                                    .capacity = stacks[1].rules[0].burst}};
+  bool is_held = weir_rule_is_held(larger);
+  int64_t bound = weir_rule_moves_in_time(larger) ? bound_of(rules) : 0;
+  int64_t now_us = 0, step_us = larger->period_us / 40;
+  for (int step = 0; step < STEPS; step++) {
+    if (step % (STEPS / LIMITERS) == STEPS / LIMITERS / 2) {
+      weir_limiter **changed = &limiters[step / (STEPS / LIMITERS)];
+      if (is_held)
+        left[left_count++] = *changed; /* with those that are inside by it */
+      else
+        weir_limiter_destroy(*changed);
+      *changed = world_limiter(&w, texts[1], &options);
+    }
+    weir_limiter *limiter = limiters[chance(&seed, LIMITERS)];
+    now_us += is_held ? 0 : chance(&seed, 3) * step_us; /* nothing pays for places anew here */
+    world_set(&w, now_us);
+    if (is_held) {
+      if (inside > 0 && chance(&seed, 4) == 0) {
+        weir_reservation_cancel(held[--inside], NULL);
+        weir_reservation_destroy(held[inside]);
+      }
+      weir_request request = {.key = "k", .key_length = 1, .cost = 1};
+      if (weir_limiter_reserve(limiter, &request, &held[inside], NULL) == WEIR_OK)
+        inside += held[inside] != NULL;
+      if (inside > (size_t)larger->limit) fail_msg("%s: %zu are inside", one->to, inside);
+      continue;
+    }
+    weir_decision decision = {0};
+    int64_t most = weir_rule_takes_one(larger) ? 1 : 1 + least_rule(limiter).capacity / 3;
+    assert_int_equal(weir_limiter_take_up_to(limiter, "k", 1, most, &decision, NULL), WEIR_OK);
+    if (!decision.allowed) continue;
+    all[count++] =
+        (admission){decision.at_us, decision.at_us + decision.reset_after_us, decision.cost};
+  }
+  int64_t over = over_bound(all, count, larger, bound, bound / TOKEN_STEPS + 1);
+  if (over > 0)
+    fail_msg("%s, from %s to %s: %" PRId64 " over", stores[store].name, texts[0], texts[1], over);
+  while (inside > 0) {
+    weir_reservation_cancel(held[--inside], NULL);
+    weir_reservation_destroy(held[inside]);
+  }
+  for (int i = 0; i < LIMITERS; i++)
+    weir_limiter_destroy(limiters[i]);
+  while (left_count > 0)
+    weir_limiter_destroy(left[--left_count]);
+  world_close(&w);
+}
+
+/* Leases that are held by who is replaced, and by who is not, are among them. */
+static void test_processes_of_both_texts_keep_the_larger_bound(void **state) {
+  (void)state;
+  size_t tried = 0;
+  for (size_t i = 0; i < CHANGES; i++) {
+    bool has_most = strstr(changes[i].to, ",most=") || strstr(changes[i].from, ",most=");
+    if (!has_most || changes[i].outcome != GO_ON || strchr(changes[i].to, ';') != NULL) continue;
+    for (int store = 0; store < STORES; store++)
+      for (int way = 0; way < 2; way++)
+        check_rollout(&changes[i], store, way, (uint32_t)(7 * i + (size_t)store));
+    tried++;
+  }
+  assert_true(tried >= 25);
+}
+
 /* --- by chance ---------------------------------------------------------------------------------- */
 
 static const char *pick(uint32_t *seed, const char *one, const char *other) {
@@ -336,8 +509,9 @@ static void write_rule(uint32_t *seed, uint32_t kind, char rule[TEXT_BYTES]) {
   const char *size = kind == 3 ? pick(seed, ",burst=7", ",burst=300") : "";
   if (kind == 4) size = pick(seed, ",queue=7", ",queue=300");
   const char *debt = is_window || kind == 3 ? pick(seed, ",debt=3", ",debt=90") : "";
-  snprintf(rule, TEXT_BYTES, "%s:%" PRId64 "/1h%s%s%s%s%s%s", kinds[kind], limit, cells, strict,
-           all, size, debt, pick(seed, ",hold=1s", is_log || kind == 4 ? "" : ",lease=1s"));
+  const char *most = pick(seed, is_log ? ",most=50" : ",most=4000000", "");
+  snprintf(rule, TEXT_BYTES, "%s:%" PRId64 "/1h%s%s%s%s%s%s%s", kinds[kind], limit, cells, strict,
+           all, size, debt, most, pick(seed, ",hold=1s", is_log || kind == 4 ? "" : ",lease=1s"));
 }
 
 /* Makes it the shortest text that means the same. False: it is none. */
@@ -394,6 +568,7 @@ int main(int count, char **arguments) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_change_does_what_its_row_says),
       cmocka_unit_test(test_the_page_has_these_rows),
+      cmocka_unit_test(test_processes_of_both_texts_keep_the_larger_bound),
       cmocka_unit_test(test_changes_by_chance),
   };
   const struct CMUnitTest by_chance[] = {cmocka_unit_test(test_changes_by_chance)};
