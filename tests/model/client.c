@@ -237,7 +237,7 @@ static void make_take(struct model *model, struct client *client, weir_request_s
 
 static bool settled_at_once(struct model *model, struct client *client,
                             weir_request_state *request) {
-  if (weir_settle_never(&model->stack, client->start_us, request)) {
+  if (weir_settle_never(client_stack(model, client), client->start_us, request)) {
     answered(model, client, request);
     return true;
   }

@@ -70,8 +70,8 @@ bool lease_denies(struct model *model, struct client *client, weir_request_state
   int64_t room = 0;
   if (client->wallet != NULL) room = weir_stock_room(client->stock, client->start_us);
   request->held = room;
-  bool denied =
-      weir_settle_locally(&model->stack, &model->settings, client->memo, client->start_us, request);
+  bool denied = weir_settle_locally(client_stack(model, client), &model->settings, client->memo,
+                                    client->start_us, request);
   request->held = 0;
   if (!denied) weir_request_offer(&model->stack, request);
   return denied;

@@ -69,7 +69,7 @@ enum scope_flag {
   SET_BACK = 1 << 15,  /* the leader's clock is wrong by WRONG_US until it is set back */
   CLUSTER = 1 << 16,   /* of two nodes; the slot of all keys may move from one to the other */
   LAGS = 1 << 17,      /* the late client's clock is wrong, and late by WRONG_US */
-  TEXTS = 1 << 18,     /* one client has a text in which each limit is greater by one */
+  TEXTS = 1 << 18,     /* one client has a text in which each limit is most=, or one more */
   OUTAGES = 1 << 19,   /* each client may be cut off, and be back, at any step */
   LEARNS = 1 << 20,    /* shares are learnt; else each of two has a half */
   DEADLINES = 1 << 21, /* the leader's deadline is HASTY_US */

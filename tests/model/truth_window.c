@@ -159,7 +159,7 @@ static int64_t seen_in(const struct model *model, const struct client *client, i
 static bool denies(const struct model *model, const struct client *client, int i,
                    const weir_request_state *request, const struct record *record, int64_t cost) {
   (void)request;
-  const weir_rule *rule = &model->stack.rules[i];
+  const weir_rule *rule = &client_stack(model, client)->rules[i];
   int64_t stamp_us = record->stamp_us;
   int64_t width = rule->cell_us;
   int64_t current = stamp_us / width;
@@ -197,7 +197,9 @@ static bool same_interval(const weir_rule *rule, int64_t first, int64_t stamp) {
 
 static void bound_with(struct model *model, int i, bool settlements) {
   const struct record *records = model->world->records;
-  const weir_rule *rule = &model->stack.rules[i];
+  bool texts = model->scope->flags & TEXTS;
+  const weir_rule *rule =
+      &(texts ? &model->another : &model->stack)->rules[i]; /* the larger limit */
   int64_t most = bound_of(rule) + model->world->slack[i] + (settlements ? rule->debt : 0);
   for (int first = 0; first < RECORDS_MOST; first++) {
     if (record_charge(&records[first], i, settlements) == 0) continue;
