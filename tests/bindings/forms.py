@@ -168,6 +168,15 @@ class Django(Forms):
             self.statuses(raising, 1)
         self.assertFalse(raised.exception.refusal.decision.allowed)
 
+    def test_a_message_is_no_path(self):
+        for number, message in enumerate(("Stop.", "Slow down. Now.", "...", "a.b.", "1.5")):
+            view = weir.django.limit("1/1h", message=message, name=f"message-{number}")(Callable())
+            self.statuses(view, 1)
+            self.assertEqual(view(self.factory.get("/")).content.decode(), message)
+        view = weir.django.limit("1/1h", message="weir.django.name_of", name="path")(Callable())
+        self.statuses(view, 1)
+        self.assertEqual(view(self.factory.get("/")).content.decode(), "weir.web.Refusal")
+
     def test_the_middleware(self):
         handler = BaseHandler()
         middleware = weir.django.Middleware(lambda request: HttpResponse("x"))
@@ -407,6 +416,27 @@ class Texts(unittest.TestCase):
         for _ in range(weir.web.RULES_MOST):
             gate._wanted(seen)
         self.assertTrue(limiter.take(key, cost).allowed)
+
+    def test_of_too_many_plans_the_least_lately_used_goes(self):
+        asked = {"rule": ""}
+        gate = weir.web.Gate(store(), lambda request: asked["rule"], name="used")
+
+        def limiter_of(number):
+            asked["rule"] = f"{1000 + number}/1h"
+            return gate.ask(weir.web.Seen(None, "GET", "192.0.2.1", None, "")).limiter
+        first = limiter_of(0)
+        for number in range(1, weir.web.RULES_MOST):
+            limiter_of(number)
+        self.assertIs(limiter_of(0), first)
+        limiter_of(weir.web.RULES_MOST)  # 1 goes
+        self.assertIs(limiter_of(0), first)
+
+    def test_what_is_no_function_is_told_at_once(self):
+        for name in ("key", "exempt", "on_denied"):
+            with self.assertRaisesRegex(TypeError, f"^{name} is a function of the request, not str"):
+                weir.web.Gate(store(), "5/1m", **{name: "user"})
+        with self.assertRaisesRegex(TypeError, "^message is str or a function"):
+            weir.web.Gate(store(), "5/1m", message=b"no")
 
     def test_a_fork_beside_requests_leaves_no_lock_behind(self):
         gate = weir.web.Gate(store(), "1000000/1h")

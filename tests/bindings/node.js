@@ -146,6 +146,19 @@ async function middleware() {
   const planned = new Gate(store, () => plans.pop(), { name: 'plans' });
   const answers = await Promise.all(plans.map(() => planned.ask(request, request)));
   assert.ok(answers.every(({ refusal }) => refusal === null));
+  // Of too many plans the least lately used goes.
+  let plan;
+  const kept = new Gate(store, () => plan, { name: 'kept' });
+  const limiterOf = async (number) => {
+    plan = `${1000 + number}/1h`;
+    return (await kept.ask(request, request)).limiter;
+  };
+  const first = await limiterOf(0);
+  for (let i = 1; i < 256; i++) await limiterOf(i);
+  assert.strictEqual(await limiterOf(0), first);
+  await limiterOf(256);
+  assert.strictEqual(await limiterOf(0), first);
+  assert.throws(() => new Gate(store, '5/1m', { message: 5 }), /message is a string or/);
   // A mount by a wildcard, as Express 4 and 5 tell it, is one limit whatever a client writes.
   for (const paramsOf of [(path) => ({ 0: path }), (path) => ({ rest: path.slice(1).split('/') })]) {
     const mounted = new Gate(store, '9/1h');

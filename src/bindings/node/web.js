@@ -147,6 +147,7 @@ class Gate {
     for (const [what, value] of Object.entries({ key, exempt, onDenied })) {
       if (value !== undefined && typeof value !== 'function') throw new TypeError(`${what} is a function of the request`);
     }
+    if (!['undefined', 'string', 'function'].includes(typeof message)) throw new TypeError('message is a string or a function of the refusal');
     this.store = typeof store === 'string' ? new Store(store) : store;
     Object.assign(this, { rule, key, cost, exempt, enabled, style, name, derived, skipFailed, skipSuccessful, message, onDenied, options });
     if (typeof methods === 'string') throw new TypeError(`methods is a list of them, as ['${methods}'], not a string`);
@@ -172,7 +173,11 @@ class Gate {
   #limiterOf(rule, name) {
     const place = `${name} ${rule}`;
     let used = this.#limiters.get(place);
-    if (used !== undefined) return used;
+    if (used !== undefined) {
+      this.#limiters.delete(place); // behind the others: the least lately used goes first
+      this.#limiters.set(place, used);
+      return used;
+    }
     used = { limiter: new Limiter(this.store, complete(rule, name), this.options), users: 0, goes: false };
     if (this.name === undefined) warnOfSharing(this, used.limiter);
     this.#limiters.set(place, used);

@@ -53,11 +53,16 @@ def raise_ratelimited(_request: Any, refusal: Refusal) -> NoReturn:
     raise Ratelimited(refusal)
 
 
+def _is_path(value: Any) -> bool:
+    """Whether it names something of a module: a message has its spaces, or ends in a dot."""
+    return isinstance(value, str) and "." in value and all(each.isidentifier() for each in value.split("."))
+
+
 def _gate(rule: Rule, options: Any, derived: Optional[str], purpose: Any) -> Gate:
     """With what the settings say of all limits."""
     options = {**{name: value for name, value in settings.WEIR.items() if name != "rule"}, **options}
     for name in ("key", "exempt", "cost", "enabled", "on_denied", "message"):
-        if isinstance(options.get(name), str) and "." in options[name] and " " not in options[name]:
+        if _is_path(options.get(name)):
             options[name] = import_string(options[name])
     store = options.pop("store")
     if isinstance(store, str):

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import functools
 import hashlib
 import json
@@ -237,6 +238,11 @@ class Gate:
         self.key, self.cost, self.exempt, self.enabled, self.style = key, cost, exempt, enabled, style
         if isinstance(methods, str):
             raise TypeError(f"methods is a list of them, as [{methods!r}], not str")
+        for what, value in (("key", key), ("exempt", exempt), ("on_denied", on_denied)):
+            if value is not None and not callable(value):
+                raise TypeError(f"{what} is a function of the request, not {type(value).__name__}")
+        if message is not None and not isinstance(message, str) and not callable(message):
+            raise TypeError(f"message is str or a function of the Refusal, not {type(message).__name__}")
         self.methods = None if methods is None else frozenset(each.upper() for each in methods)
         self.skip_failed, self.skip_successful, self.message, self.on_denied = (skip_failed, skip_successful, message,
                                                                                  on_denied)
@@ -253,13 +259,15 @@ class Gate:
     def _limiter_of(self, rule: str) -> Limiter:
         limiter = self._limiters.get(rule)
         if limiter is not None:
+            with contextlib.suppress(KeyError):  # another thread has it go
+                self._limiters.move_to_end(rule)
             return limiter
         made = Limiter(self.store, complete(rule, self.rule_name), **self.options)
         if not self.is_named:
             taken.add(self, made, self.purpose)
         limiter = self._limiters.setdefault(rule, made)
         if len(self._limiters) > RULES_MOST:
-            self._limiters.popitem(last=False)  # it goes with the last request that asks it
+            self._limiters.popitem(last=False)  # the least lately used; it goes with the last request that asks it
         return limiter
 
     def _wanted(self, seen: Seen) -> Optional[Tuple[Limiter, Key, int]]:
