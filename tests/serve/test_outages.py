@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import time
 import unittest
 
@@ -75,6 +76,29 @@ class Outages(unittest.TestCase):
             self.ask_until(server, stores, lambda: all(self.said(server, BACK, name) for name in stores), "a line")
             for name in stores:
                 self.assertEqual(len(self.said(server, BACK, name)), 1)
+
+    def test_a_reload_in_the_quiet_after_a_loss(self):
+        """A server that is back within it was lost, and is told to be back, whatever was read meanwhile: under another
+        name, too. One that is not asked any more is told so."""
+        stays, goes = self.store("memcached"), self.store("redis")
+        with Server(config(stays=(stays.url, "local"), goes=(goes.url, "local"))) as server:
+            self.ask_until(server, ["stays", "goes"], lambda: True, "nothing")
+            for store in (stays, goes):
+                store.order("kill")
+            self.ask_until(server, ["stays", "goes"], lambda: all(self.said(server, LOST, name) for name in ("stays", "goes")),
+                           "a line")
+            stays.order("restart")
+            client = server.connect()
+            await_that(lambda: client.ask("WEIR.TAKE", "stays", "key") and self.told(server, "stays")["breaker"] == "closed",
+                       "an answer")
+            client.close()
+            self.assertEqual(self.said(server, BACK, "stays"), [])  # else the machine was too slow to show it
+            server.write(server.config.replace("stays", "renamed").replace(goes.url, goes.url + "?timeout=30ms"))
+            server.process.send_signal(signal.SIGHUP)
+            server.await_log("is in use now")
+            server.await_log("store goes: what was lost is no longer asked\n")
+            await_that(lambda: self.said(server, BACK, "renamed"), "a line")
+            self.assertEqual(len(self.said(server, LOST, "stays") + self.said(server, LOST, "renamed")), 1)
 
     def test_killed(self):
         self.goes_and_comes(("kill", "restart"), "refused|closed|reset|connect")

@@ -14,6 +14,7 @@ int weir_serve_run(const char *file);
 /* --- for server.c and reload.c: all of the main thread ------------------------------------------- */
 
 typedef struct weir_ahead weir_ahead;
+typedef struct weir_outages weir_outages;
 
 typedef struct weir_server {
   const char *file;
@@ -28,7 +29,7 @@ typedef struct weir_server {
   weir_registry **retired; /* older ones, until no loop uses them */
   size_t retired_count, retired_room;
   weir_config_watch *watch;
-  struct weir_watch *stores;  /* of the registry */
+  weir_outages *outages;      /* of the registry's stores, as the log tells them */
   weir_ahead *ahead;          /* stores that are being connected to; NULL: none are */
   weir_registry *fresh;       /* a newer configuration that waits for them */
   bool must_reload;           /* the file is to be read once they are */
@@ -64,8 +65,8 @@ void weir_server_reload(weir_server *server);
 /* Goes on with that, where it can. */
 void weir_server_go_on(weir_server *server);
 
-/* Begins to log what becomes of the registry's stores, in place of those before; looks, once a second; and
- * ends it, while those are there. What a reload may miss is looked at first. */
+/* Begins to log what becomes of the registry's stores, in place of those before, which are still there; looks,
+ * once a second; and ends it. Of a store that stays nothing is missed. */
 void weir_server_watch_stores(weir_server *server);
 void weir_server_look_at_stores(weir_server *server);
 void weir_server_forget_stores(weir_server *server);
