@@ -150,6 +150,11 @@ static bool memcached_connect(void *handle, int64_t deadline_us, weir_message *m
   return weir_wire_connect_all(store->wires, store->server_count, deadline_us, message);
 }
 
+static weir_status memcached_prepare(void *handle, weir_message *message) {
+  const memcached_store *store = handle;
+  return weir_tls_prepare(store->tls, message);
+}
+
 static weir_status memcached_renew(void *handle, weir_message *message) {
   const memcached_store *store = handle;
   return weir_tls_renew(store->tls, message);
@@ -328,4 +333,5 @@ const weir_backend weir_memcached_backend = {.size = sizeof(weir_backend),
                                              .read_server = memcached_read_server,
                                              .connect = memcached_connect,
                                              .renew = memcached_renew,
-                                             .certificate_end_s = memcached_certificate_end_s};
+                                             .certificate_end_s = memcached_certificate_end_s,
+                                             .prepare = memcached_prepare};

@@ -238,6 +238,14 @@ static const weir_scheme schemes[] = {
     {NULL, 0}};
 
 /* The sentinels' files are the same: what they cannot use is not used for the servers either. */
+static weir_status redis_prepare(void *handle, weir_message *message) {
+  const weir_redis_store *store = handle;
+  weir_status status = weir_tls_prepare(store->tls, message);
+  if (status == WEIR_OK && store->resolver != NULL)
+    status = weir_redis_sentinels_prepare(store->resolver, message);
+  return status;
+}
+
 static weir_status redis_renew(void *handle, weir_message *message) {
   const weir_redis_store *store = handle;
   weir_status status = weir_tls_renew(store->tls, message);
@@ -271,4 +279,5 @@ const weir_backend weir_redis_backend = {.size = sizeof(weir_backend),
                                          .read_server = redis_read_server,
                                          .connect = redis_connect,
                                          .renew = redis_renew,
-                                         .certificate_end_s = redis_certificate_end_s};
+                                         .certificate_end_s = redis_certificate_end_s,
+                                         .prepare = redis_prepare};

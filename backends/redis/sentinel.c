@@ -385,6 +385,10 @@ static void report_one(const sentinels *self, size_t which, const sentinel_quest
                      doubted ? ", and finds it down" : "");
 }
 
+weir_status weir_redis_sentinels_prepare(weir_resolver *resolver, weir_message *message) {
+  return weir_tls_prepare(((sentinels *)resolver)->tls, message);
+}
+
 weir_status weir_redis_sentinels_renew(weir_resolver *resolver, weir_message *message) {
   return weir_tls_renew(((sentinels *)resolver)->tls, message);
 }

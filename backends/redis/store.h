@@ -44,7 +44,8 @@ bool weir_redis_url_has_sentinels(const weir_url *url);
 weir_status weir_redis_sentinels_open(const weir_url *url, weir_resolver **resolver,
                                       const char **name, weir_message *message);
 
-/* As weir_tls_renew() and weir_tls_certificate_end_s(), of their own TLS. */
+/* As weir_tls_prepare(), weir_tls_renew() and weir_tls_certificate_end_s(), of their own TLS. */
+weir_status weir_redis_sentinels_prepare(weir_resolver *resolver, weir_message *message);
 weir_status weir_redis_sentinels_renew(weir_resolver *resolver, weir_message *message);
 int64_t weir_redis_sentinels_certificate_end_s(weir_resolver *resolver);
 

@@ -31,6 +31,7 @@ typedef struct tls_files {
 struct weir_tls {
   pthread_mutex_t lock; /* guards the next, which a renewal changes */
   SSL_CTX *context;
+  SSL_CTX *next;                /* that the next renewal uses; NULL: none is prepared */
   int64_t ends_s;               /* when the certificate ends that is shown; 0: none is */
   tls_files files;              /* as the URL names them, ... */
   char *names[TLS_FILES];       /* ... in memory of its own */
@@ -293,20 +294,43 @@ weir_status weir_tls_open(const weir_url *url, bool secure, weir_tls **tls, weir
   return WEIR_OK;
 }
 
-weir_status weir_tls_renew(weir_tls *tls, weir_message *message) {
+weir_status weir_tls_prepare(weir_tls *tls, weir_message *message) {
   SSL_CTX *made = NULL;
   if (tls == NULL) return WEIR_OK;
   weir_status status = check_files(&tls->files, message);
   if (status == WEIR_OK) status = make_context(tls, &made, message);
-  if (status == WEIR_OK) {
-    pthread_mutex_lock(&tls->lock);
-    SSL_CTX *old = tls->context;
-    tls->context = made;
-    tls->ends_s = weir_certificate_end_s(made);
-    pthread_mutex_unlock(&tls->lock);
-    made = old; /* sessions that stand keep theirs */
+  if (status != WEIR_OK) {
+    SSL_CTX_free(made);
+    made = NULL;
   }
-  SSL_CTX_free(made);
+  pthread_mutex_lock(&tls->lock);
+  SSL_CTX *old = tls->next;
+  tls->next = made;
+  pthread_mutex_unlock(&tls->lock);
+  SSL_CTX_free(old);
+  return status;
+}
+
+/* Sessions that stand keep theirs. */
+static bool use_prepared(weir_tls *tls) {
+  SSL_CTX *old = NULL;
+  pthread_mutex_lock(&tls->lock);
+  bool is_there = tls->next != NULL;
+  if (is_there) {
+    old = tls->context;
+    tls->context = tls->next;
+    tls->next = NULL;
+    tls->ends_s = weir_certificate_end_s(tls->context);
+  }
+  pthread_mutex_unlock(&tls->lock);
+  SSL_CTX_free(old);
+  return is_there;
+}
+
+weir_status weir_tls_renew(weir_tls *tls, weir_message *message) {
+  if (tls == NULL || use_prepared(tls)) return WEIR_OK;
+  weir_status status = weir_tls_prepare(tls, message);
+  if (status == WEIR_OK) use_prepared(tls);
   return status;
 }
 
@@ -325,6 +349,7 @@ bool weir_tls_verifies(const weir_tls *tls) {
 void weir_tls_close(weir_tls *tls) {
   if (tls == NULL) return;
   SSL_CTX_free(tls->context);
+  SSL_CTX_free(tls->next);
   BIO_meth_free(tls->socket);
   for (size_t i = 0; i < TLS_FILES; i++)
     free(tls->names[i]);

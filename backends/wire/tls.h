@@ -19,8 +19,11 @@ typedef struct weir_tls weir_tls;
  * is NULL, and any of them an error. */
 weir_status weir_tls_open(const weir_url *url, bool secure, weir_tls **tls, weir_message *message);
 
-/* Reads the files anew: sessions from then on use them. On an error, whose message says which file, all
- * stays as it was. NULL is fine. Any thread. */
+/* Reads the files anew and keeps what they say for weir_tls_renew(), from which on sessions use it. That
+ * reads them itself where nothing is prepared, and else cannot fail: so several are renewed, or none. On
+ * an error, whose message says which file, all stays as it was, and nothing is prepared. NULL is fine.
+ * Any thread. */
+weir_status weir_tls_prepare(weir_tls *tls, weir_message *message);
 weir_status weir_tls_renew(weir_tls *tls, weir_message *message);
 
 /* When the client certificate ends, in seconds since 1970; 0: none is shown. NULL is fine. Any thread. */

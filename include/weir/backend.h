@@ -309,13 +309,18 @@ typedef struct weir_backend {
   void (*exec_at)(void *handle, weir_operation *operations, size_t count, int64_t *now_us,
                   weir_message *message);
 
-  /* Reads the files anew that the URL names, for weir_store_renew_files(); connections from then on
-   * use them. On an error, with a message, all stays as it was. Any thread. NULL: there are none. */
+  /* Reads the files anew that the URL names, for weir_store_renew_files(), or uses what `prepare` has
+   * read; connections from then on use them. On an error, with a message, all stays as it was. Any thread. NULL: there are none. */
   weir_status (*renew)(void *handle, weir_message *message);
 
   /* When the certificate ends that the store shows its servers, in seconds since 1970; 0: it shows
    * none. Any thread. NULL: it does not. */
   int64_t (*certificate_end_s)(void *handle);
+
+  /* Reads the files as `renew` does and keeps what they say for the next `renew`, which then cannot
+   * fail, for weir_store_prepare_files(). Called again, it is the last that counts. Any thread.
+   * NULL: only `renew` finds out whether they can be used. */
+  weir_status (*prepare)(void *handle, weir_message *message);
 } weir_backend;
 
 /* weir_store_open() with a backend of the caller's own; the URL's scheme must be one of its

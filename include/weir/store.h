@@ -82,6 +82,12 @@ WEIR_EXPORT weir_status weir_store_connect(weir_store *store, int64_t timeout_us
  * it was then. WEIR_BAD_ARGUMENT. Any thread. */
 WEIR_EXPORT weir_status weir_store_renew_files(weir_store *store, weir_message *message);
 
+/* Reads them, and keeps what they say for the next weir_store_renew_files() of this store, which then
+ * reads none and cannot fail: so several stores are renewed, or none. What is prepared again takes the
+ * place of what was before; after an error that is first to do. Answers as weir_store_renew_files(), and
+ * WEIR_OK where a backend of the caller's own cannot tell. Any thread. */
+WEIR_EXPORT weir_status weir_store_prepare_files(weir_store *store, weir_message *message);
+
 /* When the certificate ends that the store shows its servers (tls-cert), in seconds since 1970. 0: it
  * shows none, or does not tell. Any thread. */
 WEIR_EXPORT int64_t weir_store_certificate_end_s(const weir_store *store);

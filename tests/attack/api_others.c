@@ -367,6 +367,8 @@ static void call_follow(api_thread *thread) {
 static void call_renew_files(api_thread *thread) {
   weir_store *store = api_store(thread);
   weir_message *message = api_message(thread);
+  if (api_chance(thread, 2) == 0)
+    api_check_status(thread, weir_store_prepare_files(store, message), API_STATUS(OK), message);
   api_check_status(thread, weir_store_renew_files(store, message), API_STATUS(OK), message);
   if (weir_store_certificate_end_s(store) < 0) api_fail(thread, "a certificate ends before 1970");
 }
@@ -395,7 +397,8 @@ const api_call api_others[] = {
     {"weir_limiter_create", 10, call_create},
     {"weir_limiter_destroy", 1, call_limiter_destroy},
     {"weir_limiter_follow", 2, call_follow},
-    {"weir_store_renew_files weir_store_certificate_end_s", 1, call_renew_files},
+    {"weir_store_prepare_files weir_store_renew_files weir_store_certificate_end_s", 1,
+     call_renew_files},
     {"weir_store_open", 6, call_open},
     {"weir_store_open_backend weir_url_find weir_url_duration weir_url_integer weir_url_word "
      "weir_message_set weir_message_prefix weir_operation_show_key",

@@ -120,6 +120,29 @@ class Certificates(unittest.TestCase):
         server.await_log("store main: store URL: tls-cert=")
         server.await_log("is not used: the configuration stays as it was")
 
+    def test_files_of_one_store_that_cannot_be_used_leave_those_of_all_as_they_were(self):
+        for name in ("a", "c"):
+            make(self.folder, name, 20)
+        line = next(each for each in self.config().splitlines() if each.startswith("  main:"))
+        others = "".join("\n" + line.replace("main", name).replace("client", name) for name in ("a", "c"))
+        server = self.start(self.config().replace(line, line + others))
+        ends = ['weir_serve_certificate_end_seconds{of="store",name="%s"}' % name for name in ("main", "a", "c")]
+        before = [server.metric(name) for name in ends]
+        for name, days in (("client", 40), ("a", 41), ("c", 42)):
+            make(self.folder, name, days)
+        with open(os.path.join(self.folder, "a.pem"), encoding="ascii") as file:
+            good = file.read()
+        with open(os.path.join(self.folder, "a.pem"), "w", encoding="ascii") as file:
+            file.write("none\n")
+        server.process.send_signal(signal.SIGHUP)
+        server.await_log("is not used: the configuration stays as it was")
+        self.assertEqual([server.metric(name) for name in ends], before)
+        with open(os.path.join(self.folder, "a.pem"), "w", encoding="ascii") as file:
+            file.write(good)
+        server.process.send_signal(signal.SIGHUP)
+        server.await_log("is in use now")
+        self.assertEqual([round((server.metric(name) - was) / 86400) for name, was in zip(ends, before)], [20, 21, 22])
+
     def test_what_ends_soon_is_told(self):
         tls = ", tls: {certificate: DIR/server.pem, key: DIR/server.key}"
         self.assertEqual(self.check(self.config(tls)), "")

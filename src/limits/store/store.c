@@ -215,12 +215,26 @@ static void copy_out(void *out, size_t size, const void *known, size_t known_byt
   memcpy(out, known, size < known_bytes ? size : known_bytes);
 }
 
-weir_status weir_store_renew_files(weir_store *store, weir_message *message) {
+/* By `call` of the backend, where it has that. */
+static weir_status read_files(weir_store *store, weir_status (*call)(void *, weir_message *),
+                              weir_message *message) {
   if (weir_process_check(store->process, "the store", message) != WEIR_OK) return WEIR_BAD_ARGUMENT;
-  if (!WEIR_BACKEND_HAS(store->backend, renew)) return WEIR_OK;
-  weir_status status = store->backend->renew(store->handle, message);
+  if (call == NULL) return WEIR_OK;
+  weir_status status = call(store->handle, message);
   if (status == WEIR_BAD_URL) weir_message_prefix(message, "store URL: ");
   return explain(status, message);
+}
+
+weir_status weir_store_prepare_files(weir_store *store, weir_message *message) {
+  const weir_backend *backend = store->backend;
+  bool has = WEIR_BACKEND_HAS(backend, prepare);
+  return read_files(store, has ? backend->prepare : NULL, message);
+}
+
+weir_status weir_store_renew_files(weir_store *store, weir_message *message) {
+  const weir_backend *backend = store->backend;
+  bool has = WEIR_BACKEND_HAS(backend, renew);
+  return read_files(store, has ? backend->renew : NULL, message);
 }
 
 int64_t weir_store_certificate_end_s(const weir_store *store) {

@@ -257,16 +257,21 @@ static void refuse(weir_server *server, weir_registry *fresh) {
 
 /* A store that stays has the files of its TLS still open that it began with: they may have been renewed
  * in place. False: some cannot be used, and the log says why. */
-static bool renew_stores(const weir_registry *fresh) {
+static bool prepare_stores(const weir_registry *fresh) {
   bool good = true;
   for (size_t i = 0; i < fresh->config->store_count; i++) {
     weir_message why = {""};
     weir_store *store = weir_registry_store_at(fresh, i);
-    if (weir_store_renew_files(store, &why) == WEIR_OK) continue;
+    if (weir_store_prepare_files(store, &why) == WEIR_OK) continue;
     weir_serve_log("store %s: %s", fresh->config->stores[i].name, why.text);
     good = false;
   }
   return good;
+}
+
+static void renew_stores(const weir_registry *fresh) {
+  for (size_t i = 0; i < fresh->config->store_count; i++)
+    (void)weir_store_renew_files(weir_registry_store_at(fresh, i), NULL); /* they are prepared */
 }
 
 /* Loops go on with the old configuration while new stores are connected to. A server that ends needs
@@ -303,9 +308,10 @@ void weir_server_go_on(weir_server *server) {
   weir_ahead_end(server->ahead);
   server->ahead = NULL;
   server->fresh = NULL;
-  if (fresh != NULL && (!renew_stores(fresh) || !weir_server_read_certificates(server, fresh))) {
+  if (fresh != NULL && (!prepare_stores(fresh) || !weir_server_read_certificates(server, fresh))) {
     refuse(server, fresh);
   } else if (fresh != NULL) {
+    renew_stores(fresh);
     hand_out(server, fresh);
     server->certificates_at_us = 0;
     service->reloads++;

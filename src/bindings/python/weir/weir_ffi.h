@@ -102,6 +102,8 @@ weir_status weir_store_connect(weir_store *store, int64_t timeout_us, weir_messa
 
 weir_status weir_store_renew_files(weir_store *store, weir_message *message);
 
+weir_status weir_store_prepare_files(weir_store *store, weir_message *message);
+
 int64_t weir_store_certificate_end_s(const weir_store *store);
 
 typedef struct weir_store_times {
