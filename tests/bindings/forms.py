@@ -40,7 +40,7 @@ from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402
 from fastapi import FastAPI, Response  # noqa: E402
 from pydantic import BaseModel  # noqa: E402
-from services import Service  # noqa: E402
+from services import Memcached, Service  # noqa: E402
 from starlette.applications import Starlette  # noqa: E402
 from starlette.endpoints import HTTPEndpoint  # noqa: E402
 from starlette.responses import PlainTextResponse  # noqa: E402
@@ -492,25 +492,23 @@ class Names(unittest.TestCase):
 
 class Away(unittest.TestCase):
     def test_a_store_that_is_away_is_told_once_and_so_is_its_return(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder, "memcached")
-            place = weir.Store(f"memcached+unix://{path}?timeout=200ms")
+        server = Memcached()
+        try:
+            place = weir.Store(server.url("timeout=200ms"))
             limiter = weir.Limiter(place, "sliding-window:10/1h")
             with self.assertLogs("weir", "WARNING") as told:
                 decisions = [limiter.take("a") for _ in range(3)]
             self.assertEqual((len(told.output), {each.source for each in decisions}), (1, {"fallback"}))
             self.assertIn("memcached", decisions[0].message)
-            server = subprocess.Popen(["memcached", "-u", "nobody" if os.getuid() else "root", "-s", str(path)])
-            try:
-                with self.assertLogs("weir", "WARNING") as told:
-                    end = time.monotonic() + 30
-                    while limiter.take("a").source != "store" and time.monotonic() < end:
-                        time.sleep(0.01)
-                self.assertEqual((len(told.output), "decides again" in told.output[0]), (1, True))
-                self.assertEqual(limiter.take("a").message, "")
-            finally:
-                server.kill()
-                server.wait()
+            server.start()
+            with self.assertLogs("weir", "WARNING") as told:
+                end = time.monotonic() + 30
+                while limiter.take("a").source != "store" and time.monotonic() < end:
+                    time.sleep(0.01)
+            self.assertEqual((len(told.output), "decides again" in told.output[0]), (1, True))
+            self.assertEqual(limiter.take("a").message, "")
+        finally:
+            server.end()
 
     def test_secrets_are_not_shown(self):
         limiter = weir.Limiter(weir.Store("redis://user:s3cret@127.0.0.1:1"), "quota:1/1h")
@@ -586,26 +584,20 @@ class Servers(unittest.TestCase):
             self.assertEqual({service.get("/places")[2] for _ in range(8)}, {"dead True True"})
 
     def test_gevent_goes_on_while_a_store_is_silent(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder, "memcached")
-            memcached = subprocess.Popen(["memcached", "-u", "root", "-s", str(path)])
-            silent = {"WEIR_SILENT": f"memcached+unix://{path}?timeout=3s"}
-            try:
-                with self.served("gevent", sys.executable, "-B", "-m", "gunicorn", "--log-level", "warning", "-k",
-                                 "gevent", "-b", "127.0.0.1:PORT", "application:app", **silent) as service:
-                    self.assertEqual([service.get("/limited")[0] for _ in range(21)], [200] * 20 + [429])
-                    memcached.send_signal(signal.SIGSTOP)
-                    with concurrent.futures.ThreadPoolExecutor(4) as crowd:
-                        waiting = [crowd.submit(service.get, f"/silent-{number}") for number in range(4)]
-                        began = time.monotonic()
-                        for _ in range(10):
-                            self.assertEqual(service.get("/health")[0], 200)
-                        self.assertLess(time.monotonic() - began, 2)
-                        memcached.send_signal(signal.SIGCONT)
-                        self.assertEqual({each.result()[0] for each in waiting}, {200})
-            finally:
-                memcached.kill()
-                memcached.wait()
+        with Memcached() as memcached:
+            silent = {"WEIR_SILENT": memcached.url("timeout=3s")}
+            with self.served("gevent", sys.executable, "-B", "-m", "gunicorn", "--log-level", "warning", "-k",
+                             "gevent", "-b", "127.0.0.1:PORT", "application:app", **silent) as service:
+                self.assertEqual([service.get("/limited")[0] for _ in range(21)], [200] * 20 + [429])
+                memcached.process.send_signal(signal.SIGSTOP)
+                with concurrent.futures.ThreadPoolExecutor(4) as crowd:
+                    waiting = [crowd.submit(service.get, f"/silent-{number}") for number in range(4)]
+                    began = time.monotonic()
+                    for _ in range(10):
+                        self.assertEqual(service.get("/health")[0], 200)
+                    self.assertLess(time.monotonic() - began, 2)
+                    memcached.process.send_signal(signal.SIGCONT)
+                    self.assertEqual({each.result()[0] for each in waiting}, {200})
 
 
 if __name__ == "__main__":

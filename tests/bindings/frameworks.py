@@ -1,6 +1,7 @@
 """The services of docs/examples/python, run by the servers that people run: who is denied, and how the
 answer says so. frameworks.py EXAMPLES"""
 import asyncio
+import contextlib
 import os
 import pathlib
 import re
@@ -14,11 +15,44 @@ import unittest
 
 import weir
 import weir.asgi
-from services import Service, check, free_port, get
+from services import Memcached, Service, check, free_port, get, through_an_outage
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "src/bindings/python"
 EXAMPLES = sys.argv.pop()
 GUNICORN = [sys.executable, "-B", "-m", "gunicorn", "--log-level", "warning"]
+# Each answers with the number of its process, which its log has in each line.
+LOGGED = """
+import logging, os
+logging.basicConfig(format="%(process)d %(message)s")
+URL = os.environ["WEIR_STORE"]
+"""
+WORKERS = {"wsgi": LOGGED + """
+import weir.flask
+from flask import Flask
+app = Flask(__name__)
+limit = weir.flask.Limits(URL)
+limit.all(app, "1000000/1h")
+@app.get("/")
+def index():
+    return str(os.getpid())
+@app.get("/health")
+@limit.exempt
+def health():
+    return "ok"
+""", "asgi": LOGGED + """
+import weir.starlette
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+limit = weir.starlette.Limits(URL)
+app = Starlette()
+@app.route("/")
+@limit("1000000/1h")
+async def index(request):
+    return PlainTextResponse(str(os.getpid()))
+@app.route("/health")
+async def health(request):
+    return PlainTextResponse("ok")
+"""}
 
 
 class Frameworks(unittest.TestCase):
@@ -47,6 +81,21 @@ class Frameworks(unittest.TestCase):
         with self.service("starlette", sys.executable, "-B", "-m", "uvicorn", "--log-level", "warning", "--no-proxy-headers",
                      "--port", "PORT", "starlette_service:app") as service:
             check(self, service)
+
+    def test_four_workers_while_the_store_goes_and_comes(self):
+        gunicorn = [*GUNICORN, "-w", "4", "-b", "127.0.0.1:PORT", "wsgi:app"]
+        commands = {"preload": [*gunicorn, "--preload"], "each": [*gunicorn, "--threads", "2"],
+                    "uvicorn": [sys.executable, "-B", "-m", "uvicorn", "--workers", "4", "--log-level", "warning",
+                                "--port", "PORT", "asgi:app"]}
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            for name, text in WORKERS.items():
+                pathlib.Path(folder, f"{name}.py").write_text(text, encoding="ascii")
+            memcached = stack.enter_context(Memcached())
+            services = [stack.enter_context(Service(name, command, folder, os.environ, memcached.url(f"timeout=5s&namespace={name}"),
+                                                    f"{folder}/{name}.log"))
+                        for name, command in commands.items()]
+            through_an_outage(self, memcached, services, 4)
 
     def test_web_socket(self):
         """One that is denied is closed before it opens."""

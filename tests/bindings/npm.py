@@ -1,6 +1,7 @@
 """npm packs and installs the Node package from a copy of its folder, node-gyp builds it against the
 installed library, and README's program and the services of docs/examples/node run with it; uninstalled,
 nothing of it is left. npm.py EXAMPLES PREFIX LIBDIR MODULES: MODULES are those of npm's registry."""
+import contextlib
 import os
 import pathlib
 import re
@@ -11,7 +12,7 @@ import tempfile
 import unittest
 
 import hostile_requests
-from services import Service, check
+from services import Memcached, Service, check, through_an_outage
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "src/bindings/node"
 EXAMPLES, PREFIX, LIBDIR, MODULES = (pathlib.Path(each) for each in sys.argv[1:5])
@@ -38,6 +39,31 @@ const app = require('fastify')();
 app.register(require('weir/fastify'), { store, rule: '3/1d', ...options });
 app.all('*', async (request) => { note(request.raw); return ''; });
 app.listen({ port, host: '127.0.0.1' });
+"""}
+
+WORKERS = """
+const cluster = require('cluster');
+if (cluster.isPrimary) {
+  for (let i = 0; i < 4; i++) cluster.fork();
+  process.on('SIGTERM', () => { for (const worker of Object.values(cluster.workers)) worker.kill(); process.exit(); });
+} else {
+  const { Store } = require('weir');
+  const store = new Store(process.env.WEIR_STORE);
+  SERVED
+}
+"""
+CLUSTERS = {"express": """
+  const app = require('express')();
+  app.use(require('weir/express')(store, '1000000/1h', { exempt: (request) => request.path === '/health' }));
+  app.get('/', (request, response) => response.send(String(process.pid)));
+  app.get('/health', (request, response) => response.send('ok'));
+  app.listen(Number(process.argv[2]), '127.0.0.1');
+""", "fastify": """
+  const app = require('fastify')();
+  app.register(require('weir/fastify'), { store, rule: '1000000/1h', exempt: (request) => request.url === '/health' });
+  app.get('/', async () => String(process.pid));
+  app.get('/health', async () => 'ok');
+  app.listen({ port: Number(process.argv[2]), host: '127.0.0.1' });
 """}
 
 
@@ -92,6 +118,17 @@ class Npm(unittest.TestCase):
     def test_forms(self):
         shutil.copy("forms.js", self.project)
         self.assertEqual(self.run_it("node", "forms.js").splitlines()[-1], "all forms")
+
+    def test_four_workers_while_the_store_goes_and_comes(self):
+        with contextlib.ExitStack() as stack:
+            memcached = stack.enter_context(Memcached())
+            services = []
+            for name, text in CLUSTERS.items():
+                (self.project / f"cluster_{name}.js").write_text(WORKERS.replace("SERVED", text))
+                services.append(stack.enter_context(Service(
+                    name, ["node", f"cluster_{name}.js", "PORT"], self.project, self.environment,
+                    memcached.url(f"timeout=5s&namespace={name}"), self.folder / f"{name}.log")))
+            through_an_outage(self, memcached, services, 4)
 
     def test_hostile_requests(self):
         services = []
