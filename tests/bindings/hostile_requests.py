@@ -15,55 +15,56 @@ sys.path[:0] = [str(HERE.parent / "serve"), str(HERE.parent / "examples")]
 import hostile_forms  # noqa: E402
 from service import free_port  # noqa: E402
 
-# Each says on stdout which key it was asked with, before it answers.
+# Each application says on stdout which key it was asked with, before it answers. One process may serve several, each at a
+# port of its own: LIMITS has their names, whether they limit by key or by address, their ports and their stores.
 COMMON = """
 import json, os
-STORE, RULE = os.environ["WEIR_STORE"], "3/1d"
-OPTIONS = {"trusted": "127.0.0.1"}
+LIMITS, RULE = json.loads(os.environ["LIMITS"]), "3/1d"
 def note(key):
     os.write(1, json.dumps([(key or "")[:300]]).encode() + b"\\n")
+def options(by, key):
+    return {"trusted": "127.0.0.1", **({"key": key} if by == "key" else {})}
 """
 METHODS = '["GET", "POST", "PURGE", "HEAD"]'
-APPLICATIONS = {
-    "wsgi": """
-import weir.wsgi
-def inner(environ, start_response):
-    note(environ.get("HTTP_X_API_KEY"))
-    start_response("200 OK", [("Content-Length", "0")])
-    return [b""]
-if os.environ["BY"] == "key":
-    OPTIONS["key"] = lambda environ: environ.get("HTTP_X_API_KEY")
-app = weir.wsgi.Limit(inner, STORE, RULE, **OPTIONS)
-""",
-    "flask": """
-import weir.flask
-from flask import Flask, request
-app = Flask(__name__)
-if os.environ["BY"] == "key":
-    OPTIONS["key"] = lambda: request.headers.get("X-Api-Key")
-weir.flask.Limits(STORE).all(app, RULE, **OPTIONS)
-@app.route("/", defaults={"path": ""}, methods=%s)
-@app.route("/<path:path>", methods=%s)
-def view(path):
-    note(request.headers.get("X-Api-Key"))
-    return "ok"
-""" % (METHODS, METHODS),
-    "django": """
+WSGI = COMMON + """
+import flask, weir.flask, weir.wsgi
 from django.conf import settings
-if os.environ["BY"] == "key":
-    OPTIONS["key"] = lambda request: request.headers.get("X-Api-Key")
-settings.configure(ALLOWED_HOSTS=["*"], ROOT_URLCONF=__name__, SECRET_KEY="of a test",
-                   MIDDLEWARE=["weir.django.Middleware"], WEIR={"store": STORE, "rule": RULE, **OPTIONS})
-from django.core.wsgi import get_wsgi_application
-from django.http import HttpResponse
-from django.urls import re_path
-def view(request):
-    note(request.headers.get("X-Api-Key"))
-    return HttpResponse("ok")
-urlpatterns = [re_path("(?s).*", view)]
-app = get_wsgi_application()
-""",
-    "asgi": """
+def of_wsgi(store, by):
+    def inner(environ, start_response):
+        note(environ.get("HTTP_X_API_KEY"))
+        start_response("200 OK", [("Content-Length", "0")])
+        return [b""]
+    return weir.wsgi.Limit(inner, store, RULE, **options(by, lambda environ: environ.get("HTTP_X_API_KEY")))
+
+def of_flask(store, by):
+    made = flask.Flask(__name__)
+    weir.flask.Limits(store).all(made, RULE, **options(by, lambda: flask.request.headers.get("X-Api-Key")))
+    @made.route("/", defaults={"path": ""}, methods=%s)
+    @made.route("/<path:path>", methods=%s)
+    def view(path):
+        note(flask.request.headers.get("X-Api-Key"))
+        return "ok"
+    return made
+
+def of_django(store, by):
+    settings.configure(ALLOWED_HOSTS=["*"], ROOT_URLCONF=__name__, SECRET_KEY="of a test",
+                       MIDDLEWARE=["weir.django.Middleware"],
+                       WEIR={"store": store, "rule": RULE, **options(by, lambda request: request.headers.get("X-Api-Key"))})
+    from django.core.wsgi import get_wsgi_application
+    from django.http import HttpResponse
+    from django.urls import re_path
+    def view(request):
+        note(request.headers.get("X-Api-Key"))
+        return HttpResponse("ok")
+    urlpatterns.append(re_path("(?s).*", view))
+    return get_wsgi_application()
+
+urlpatterns = []
+applications = {str(port): globals()["of_" + name](store, by) for name, by, port, store in LIMITS}
+def app(environ, start_response):
+    return applications[environ["SERVER_PORT"]](environ, start_response)
+""" % (METHODS, METHODS)
+ASGI = COMMON + """
 import weir.asgi
 async def inner(scope, receive, send):
     if scope["type"] == "lifespan":
@@ -71,13 +72,11 @@ async def inner(scope, receive, send):
     note(weir.asgi.header(scope, "x-api-key"))
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
     await send({"type": "http.response.body", "body": b""})
-if os.environ["BY"] == "key":
-    OPTIONS["key"] = lambda scope: weir.asgi.header(scope, "x-api-key")
-app = weir.asgi.Limit(inner, STORE, RULE, **OPTIONS)
-""",
-}
-GUNICORN = ["/usr/bin/python3", "-m", "gunicorn", "-w", "1", "--threads", "4", "-b", "127.0.0.1:PORT", "--log-level", "critical", "service:app"]
-UVICORN = ["/usr/bin/python3", "-m", "uvicorn", "--port", "PORT", "--log-level", "critical", "--lifespan", "off", "service:app"]
+(_, by, _, store), = LIMITS
+app = weir.asgi.Limit(inner, store, RULE, **options(by, lambda scope: weir.asgi.header(scope, "x-api-key")))
+"""
+GUNICORN = ["/usr/bin/python3", "-m", "gunicorn", "-w", "1", "--threads", "4", "BINDS", "--log-level", "critical", "wsgi:app"]
+UVICORN = ["/usr/bin/python3", "-m", "uvicorn", "--port", "PORT", "--log-level", "critical", "--lifespan", "off", "asgi:app"]
 
 
 class Seen:
@@ -98,27 +97,33 @@ class Seen:
 
 
 class Service:
-    """What command starts, with a limit by key or by address; it may be ready later."""
+    """What command starts, for pairs of an application and whether it limits by key or by address; it may be ready
+    later."""
 
-    def __init__(self, test, name, by, command, folder, environment=None):
-        self.test, self.name, self.by, self.port = test, name, by, free_port()
-        url = os.environ["WEIR_TEST_MEMCACHED_META"] + f"&timeout=10s&namespace=hostile-{os.getpid()}-{name}-{by}"
+    def __init__(self, test, limits, command, folder, environment=None):
+        self.test = test
+        self.limits = [(name, by, free_port(), os.environ["WEIR_TEST_MEMCACHED_META"]
+                        + f"&timeout=10s&namespace=hostile-{os.getpid()}-{name}-{by}") for name, by in limits]
+        ports = [str(port) for _, _, port, _ in self.limits]
+        binds = ["--bind=127.0.0.1:" + port for port in ports]
+        words = [word for each in command for word in (binds if each == "BINDS" else [each.replace("PORT", ports[0])])]
         self.process = subprocess.Popen(
-            [each.replace("PORT", str(self.port)) for each in command], cwd=folder, stdout=subprocess.PIPE, bufsize=0,
-            env={**(os.environ if environment is None else environment), "WEIR_STORE": url, "BY": by})
+            words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=0,
+            env={**(os.environ if environment is None else environment), "LIMITS": json.dumps(self.limits)})
         test.addCleanup(self.end)
 
     def assert_holds(self):
-        until = time.monotonic() + 60
-        while not answers(self.port):
-            self.test.assertTrue(self.process.poll() is None and time.monotonic() < until, self.name)
-            time.sleep(0.05)
         seen = Seen(self.process.stdout)
-        with self.test.subTest(name=self.name, by=self.by):
-            if self.by == "key":
-                hostile_forms.assert_alice_stays_out(self.test, self.port, seen)
-            else:
-                hostile_forms.assert_none_enters(self.test, self.port, seen)
+        for name, by, port, _ in self.limits:
+            until = time.monotonic() + 60
+            while not answers(port):
+                self.test.assertTrue(self.process.poll() is None and time.monotonic() < until, name)
+                time.sleep(0.05)
+            with self.test.subTest(name=name, by=by):
+                if by == "key":
+                    hostile_forms.assert_alice_stays_out(self.test, port, seen)
+                else:
+                    hostile_forms.assert_none_enters(self.test, port, seen)
 
     def end(self):
         self.process.terminate()
@@ -142,13 +147,12 @@ def answers(port):
 
 class Middleware(unittest.TestCase):
     def test_forms(self):
-        services = []
-        for name, by in (("wsgi", "key"), ("wsgi", "address"), ("asgi", "key"), ("asgi", "address"), ("flask", "key"), ("django", "key")):
-            folder = tempfile.TemporaryDirectory()
-            self.addCleanup(folder.cleanup)
-            pathlib.Path(folder.name, "service.py").write_text(COMMON + APPLICATIONS[name])
-            services.append(Service(self, name, by, UVICORN if name == "asgi" else GUNICORN, folder.name))
-        assert_all_hold(services)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name, text in (("wsgi", WSGI), ("asgi", ASGI)):
+            pathlib.Path(folder.name, f"{name}.py").write_text(text, encoding="ascii")
+        limits = [[("asgi", "key")], [("asgi", "address")], [("wsgi", "key"), ("wsgi", "address"), ("flask", "key"), ("django", "key")]]
+        assert_all_hold([Service(self, each, UVICORN if each[0][0] == "asgi" else GUNICORN, folder.name) for each in limits])
 
 
 if __name__ == "__main__":

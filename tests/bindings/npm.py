@@ -19,27 +19,27 @@ EXAMPLES, PREFIX, LIBDIR, MODULES = (pathlib.Path(each) for each in sys.argv[1:5
 del sys.argv[1:]
 
 
-# Each says on stdout which key it was asked with, before it answers.
-COMMON = """
+# As those of hostile_requests.py: one process serves all, each at a port of its own.
+HOSTILE = """
 const { Store } = require('weir');
-const store = new Store(process.env.WEIR_STORE);
-const options = { trusted: '127.0.0.1', name: 'all' };
-if (process.env.BY === 'key') options.key = (request) => request.headers['x-api-key'];
 const note = (request) => require('fs').writeSync(1, JSON.stringify([(request.headers['x-api-key'] ?? '').slice(0, 300)]) + '\\n');
-const port = Number(process.argv[2]);
+const express = (version) => (store, options) => {
+  const app = require(version)();
+  app.use(require('weir/express')(store, '3/1d', options));
+  app.use((request, response) => { note(request); response.end(); });
+  return (port) => app.listen(port, '127.0.0.1');
+};
+const served = { express: express('express'), express5: express('express5'), fastify: (store, options) => {
+  const app = require('fastify')();
+  app.register(require('weir/fastify'), { store, rule: '3/1d', ...options });
+  app.all('*', async (request) => { note(request.raw); return ''; });
+  return (port) => app.listen({ port, host: '127.0.0.1' });
+} };
+for (const [name, by, port, url] of JSON.parse(process.env.LIMITS)) {
+  const key = by === 'key' ? { key: (request) => request.headers['x-api-key'] } : {};
+  served[name](new Store(url), { trusted: '127.0.0.1', name: 'all', ...key })(port);
+}
 """
-EXPRESS = COMMON + """
-const app = require('express')();
-app.use(require('weir/express')(store, '3/1d', options));
-app.use((request, response) => { note(request); response.end(); });
-app.listen(port, '127.0.0.1');
-"""
-APPLICATIONS = {"express": EXPRESS, "express5": EXPRESS.replace("'express'", "'express5'"), "fastify": COMMON + """
-const app = require('fastify')();
-app.register(require('weir/fastify'), { store, rule: '3/1d', ...options });
-app.all('*', async (request) => { note(request.raw); return ''; });
-app.listen({ port, host: '127.0.0.1' });
-"""}
 
 WORKERS = """
 const cluster = require('cluster');
@@ -131,13 +131,9 @@ class Npm(unittest.TestCase):
             through_an_outage(self, memcached, services, 4)
 
     def test_hostile_requests(self):
-        services = []
-        for name, text in APPLICATIONS.items():
-            (self.project / f"hostile_{name}.js").write_text(text)
-            for by in ("key", "address"):
-                services.append(hostile_requests.Service(self, name, by, ["node", f"hostile_{name}.js", "PORT"], self.project,
-                                                         self.environment))
-        hostile_requests.assert_all_hold(services)
+        (self.project / "hostile.js").write_text(HOSTILE)
+        limits = [(name, by) for name in ("express", "express5", "fastify") for by in ("key", "address")]
+        hostile_requests.assert_all_hold([hostile_requests.Service(self, limits, ["node", "hostile.js"], self.project, self.environment)])
 
     def test_types(self):
         """Lines of typed.ts that say so are refused, and no others."""

@@ -165,7 +165,7 @@ def send(port, request, source="127.0.0.2"):
             client.sendall(request.encode("latin-1"))
         except ConnectionError:
             pass  # it has its answer before all was sent
-        if "\r\n" not in request and not select.select([client], [], [], 0.3)[0]:
+        if "\r\n" not in request and not select.select([client], [], [], 0.1)[0]:
             client.shutdown(socket.SHUT_WR)  # some wait for more
         try:
             with client.makefile("rb") as answer:
