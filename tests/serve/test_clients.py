@@ -19,7 +19,7 @@ DEBIAN_PYTHON = "/usr/bin/python3"  # which python3-redis is for
 def patient(text):
     """A program that waits for an answer as long as a busy machine takes: an answer that is late is asked for
     again by redis-rb, and counts twice."""
-    return text.replace("timeout: 0.1", "timeout: 10").replace(", 0.1", ", 10")
+    return text.replace("timeout: 0.1", "timeout: 10").replace(", 0.1", ", 10").replace(" 100L", " 10000L")
 
 
 class Programs(unittest.TestCase):
@@ -38,7 +38,7 @@ class Programs(unittest.TestCase):
         return self.on_ports(blocks(PAGE, language)[number])
 
     def on_ports(self, text):
-        text = patient(replace(text, ("6380", str(self.server.ports["resp"][0]))))
+        text = patient(text.replace("6380", str(self.server.ports["resp"][0])))
         return text.replace("127.0.0.1:8080", "127.0.0.1:%d" % self.server.ports["http"][0])
 
     def run_it(self, *command, **options):
@@ -105,6 +105,20 @@ print(len(allowed), sum(allowed))
             program = os.path.join(folder, "limited")
             self.run_it("cc", "-x", "c", "-Wall", "-Werror", "-o", program, "-", "-lhiredis", input=self.block("c"))
             self.assertEqual(self.run_it(program), "0, 15 remain\n")
+
+    def test_libcurl(self):
+        with tempfile.TemporaryDirectory(prefix="weir-libcurl-") as folder:
+            program = os.path.join(folder, "asked")
+
+            def build(text):
+                self.run_it("cc", "-x", "c", "-Wall", "-Wextra", "-Werror", "-o", program, "-", "-lcurl", input=text)
+
+            text = self.block("c", 1)
+            build(text)
+            self.assertRegex(self.run_it(program), r"\A(go on\n){3}429, again in [1-9]\d* s\n\Z")
+            with hold_port() as held:
+                build(replace(text, (":%d/" % self.server.ports["http"][0], ":%d/" % held.getsockname()[1])))
+                self.assertEqual(self.run_it(program), "no limits, go on\n" * 4)
 
     def away(self, text):
         """The program, where nothing listens."""
