@@ -29,7 +29,7 @@ enum {
 #define WEIR_STAKE_WHOLE (UINT32_C(1) << 30) /* weir_operation.stake: a whole limit */
 #define WEIR_TTL_MOST_US (INT64_C(2100) * 24 * 3600 * 1000000) /* longest ttl_us; at least 1 ms */
 
-/* Every value is an int64. What a key holds that is not one is refused, never guessed at.
+/* Every value is an int64. A key that holds anything else is refused, never guessed at.
  *
  * ttl_us is a promise of life, not of death: the key must live at least that long and should be
  * gone soon after (a server with whole seconds rounds up). No decision depends on when it goes. A
@@ -46,8 +46,8 @@ enum {
  *
  * `slow` belongs to the same; it is false when `exec` is called. True: nothing but time speaks
  * against the server. It has not refused, and no connection to it was lost; or the first that this
- * process makes is under way. What is admitted in its stead holds nothing back afterwards. In doubt
- * it is false. */
+ * process makes is under way. Requests that are admitted in its stead hold nothing back afterwards.
+ * In doubt it is false. */
 typedef enum weir_operation_kind {
   /* Absent: creates the key with seed + delta, ttl_us. Present: adds delta; with `refresh` the TTL
    * becomes ttl_us, without it stays. One atomic addition, exactly once.
@@ -126,7 +126,7 @@ typedef struct weir_operation {
   uint64_t identity[2]; /* for WEIR_TRAIT_IDENTITY: the counter; {0, 0}: it is named by `key` */
 } weir_operation;
 
-/* What a backend can do beyond the operations that all must have. */
+/* Abilities of a backend beyond the operations that all must have. */
 enum weir_trait {
   WEIR_TRAIT_SWAP = 1 << 0,
   WEIR_TRAIT_RAISE = 1 << 1,
@@ -177,7 +177,7 @@ typedef struct weir_url {
   size_t option_count;
 } weir_url;
 
-/* What follows '?' for this name, or NULL. */
+/* The option's value, or NULL where the URL has none of this name. */
 WEIR_EXPORT const char *weir_url_find(const weir_url *url, const char *name);
 
 /* Option values. A missing option gives `otherwise`; one that does not parse or is out of range
@@ -193,7 +193,7 @@ WEIR_EXPORT weir_status weir_url_word(const weir_url *url, const char *name,
                                       const char *const *words, size_t otherwise, size_t *index,
                                       weir_message *message);
 
-/* What a backend's URL may hold besides options. */
+/* Parts of a URL, besides its options, that a backend accepts. */
 enum weir_url_part {
   WEIR_URL_HOST = 1 << 0,  /* needs one host */
   WEIR_URL_HOSTS = 1 << 1, /* needs one host or more */
@@ -207,7 +207,7 @@ typedef struct weir_scheme {
   unsigned parts; /* enum weir_url_part */
 } weir_scheme;
 
-/* What an inspection is about: a bit for each kind of operation, and two for keys of RAISE. */
+/* Subjects of an inspection: a bit for each kind of operation, and two for keys of RAISE. */
 enum weir_need {
   WEIR_NEED_ADD = 1 << WEIR_ADD,
   WEIR_NEED_SUB = 1 << WEIR_SUB,
@@ -221,7 +221,7 @@ enum weir_need {
   WEIR_NEED_RAISED_SUB = 1 << 9
 };
 
-/* What `inspect` of a backend is given; all of it lives until it returns. */
+/* The arguments of a backend's `inspect`; all of it lives until it returns. */
 typedef struct weir_inspection {
   size_t server;          /* which, as `locate` counts them; 0 where there is no `locate` */
   const char *name;       /* of the server, for findings; NULL where there is no `locate` */
@@ -281,13 +281,13 @@ typedef struct weir_backend {
                    const char **name);
 
   /* Asks one server what only the backend can know, and tells what it found. All that an `exec`
-   * would show is tried elsewhere. What it writes is gone after a minute. NULL: nothing. */
+   * would show is tried elsewhere. Keys that it writes are gone after a minute. NULL: nothing. */
   void (*inspect)(void *handle, const weir_inspection *inspection);
 
-  /* What is known of one of the servers that `locate` counts, for weir_store_read_server(): writes
-   * the members of *state that it knows and that state->size has room for; before, `answered` is
-   * true, and all others but `size` are 0. Any thread, at any time between `open` and `close`.
-   * NULL: nothing is known but names. */
+  /* The backend's knowledge of one of the servers that `locate` counts, for
+   * weir_store_read_server(): writes the members of *state that it knows and that state->size has
+   * room for; before, `answered` is true, and all others but `size` are 0. Any thread, at any time
+   * between `open` and `close`. NULL: nothing is known but names. */
   void (*read_server)(void *handle, size_t server, weir_server_state *state);
 
   /* Makes every server ready to be used at once, for weir_store_connect(): tries until all are, or

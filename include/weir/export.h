@@ -1,5 +1,5 @@
-/* What the headers share: which functions the shared library shows, and how a structure begins that
- * says its own size. */
+/* Shared by the headers: the mark of functions that the shared library shows, and the begin of a
+ * structure that says its own size. */
 #ifndef WEIR_EXPORT_H
 #define WEIR_EXPORT_H
 

@@ -79,9 +79,9 @@ WEIR_EXPORT bool weir_http_networks_contain(const weir_http_networks *networks,
  * `peer` is the address the connection comes from, as text. Only where it lies in one of `trusted`
  * (NULL: none is), `forwarded_for` is read: the X-Forwarded-For field, several of them joined by
  * commas; NULL: none. From its right end on, addresses that are trusted as well are passed over;
- * the first that is not is the client. What stands left of it may have been written by the client
- * itself and is never looked at. Where every address is trusted the leftmost is the client; what
- * is no address ends the search, and the one right of it is.
+ * the first that is not is the client. The client itself may have written all that stands left of
+ * it, which is never looked at. Where every address is trusted the leftmost is the client; what is
+ * no address ends the search, and the one right of it is.
  *
  * Addresses may have a port, IPv6 ones brackets. IPv4 in IPv6 (::ffff:192.0.2.7) is IPv4.
  * `ipv4_bits`, 1 to 32, and `ipv6_bits`, 1 to 128, say how much of an address counts; 0 is the

@@ -1,4 +1,4 @@
-/* What a store allows, and what cannot be promised on it: what `weir doctor` prints.
+/* The findings of `weir doctor`: what a store allows, and what cannot be promised on it.
  *
  * Backends tell findings. The functions that inspect are no part of the library, as no decision
  * needs them: they are in libweir_doctor.a, which is installed beside it and goes with the static
@@ -38,9 +38,9 @@ typedef void weir_tell(void *context, const weir_finding *finding);
  * they say of themselves; and tells each finding as it comes.
  *
  * timeout_us: the longest that one question may take, and all questions to one server together,
- * 1000 to 60000000; 0: 5 s, or the store's timeout where that is longer. What does not fit, because
- * a server is slow, is left out, and that is a finding. Besides, it waits up to 5 s for a key to
- * expire.
+ * 1000 to 60000000; 0: 5 s, or the store's timeout where that is longer. Questions for which a slow
+ * server leaves no time are left out, and that is a finding. Besides, it waits up to 5 s for a key
+ * to expire.
  *
  * WEIR_OK however bad the findings are. WEIR_BAD_ARGUMENT, WEIR_NO_MEMORY, and WEIR_BROKEN_BACKEND
  * where the backend miscounts its servers: nothing was told. */

@@ -71,9 +71,10 @@ WEIR_EXPORT weir_status weir_limiter_create(weir_store *store, const char *rules
                                             const weir_limiter_options *options,
                                             weir_limiter **limiter, weir_message *message);
 
-/* What the owner of this limiter should know of it and may not have meant, one sentence each: the
- * index-th, and NULL from their number on. weir_limiter_warning() is the first. They are settled
- * when the limiter is created, and live as long as it does. Any thread. There is one
+/* Warnings: what the owner of this limiter should know of it and may not have meant, one sentence
+ * each. Gives the index-th, and NULL from their number on. weir_limiter_warning() is the first.
+ * They are settled when the limiter is created, and live as long as it does. Any thread. There is
+ * one
  *
  * - where the rules promise less with these options than docs/guarantees.md states: cells shorter
  *   than 2 * clock_error_us + deadline_us;
@@ -118,7 +119,7 @@ WEIR_EXPORT void weir_limiter_destroy(weir_limiter *limiter);
 WEIR_EXPORT weir_status weir_limiter_follow(weir_limiter *limiter, weir_limiter *before,
                                             weir_message *message);
 
-/* Who decided. */
+/* The decision's maker. */
 typedef enum weir_source {
   WEIR_SOURCE_STORE,    /* the store was asked for this decision */
   WEIR_SOURCE_LOCAL,    /* the arguments, or what this process knew, were enough */
@@ -192,7 +193,7 @@ WEIR_EXPORT weir_status weir_limiter_wait(weir_limiter *limiter, const void *key
                                           int64_t cost, int64_t longest_wait_us,
                                           weir_decision *decision, weir_message *message);
 
-/* What weir_limiter_take would decide now; changes nothing. */
+/* Tells what weir_limiter_take would decide now; changes nothing. */
 WEIR_EXPORT weir_status weir_limiter_peek(weir_limiter *limiter, const void *key, size_t key_length,
                                           int64_t cost, weir_decision *decision,
                                           weir_message *message);
@@ -201,7 +202,7 @@ WEIR_EXPORT weir_status weir_limiter_peek(weir_limiter *limiter, const void *key
  * rules, has charged, and takes it off taken->cost. Windows and quotas get it back where it came
  * from, if that still matters. A token bucket gets back what it has not refilled since: giving back
  * more would admit too much. A leaky bucket and a sliding-log keep the charge, and of a decision
- * that had a delay all buckets do (cancel its reservation instead). What a policy decided goes back
+ * that had a delay all buckets do (cancel its reservation instead). A policy's decision goes back
  * by the limiter that took it: with WEIR_FALLBACK_LOCAL off what it owes, or where that has been
  * paid meanwhile to the store; else nowhere.
  *
@@ -220,9 +221,9 @@ WEIR_EXPORT weir_status weir_limiter_refund(weir_limiter *limiter, const void *k
  *
  * Less than taken->cost: the rest goes back, as by weir_limiter_refund(). More: the difference is
  * charged now, as much of it as fits under LIMIT, or under LIMIT and debt= where the rule has that;
- * with count=all, all of it. What does not fit is cut: it is charged nowhere, and taken->cost tells.
- * No request is denied here, as its work is done. A lease covers the difference, or takes it back,
- * where it can. As much as was taken: no store is asked.
+ * with count=all, all of it. The part that does not fit is cut: it is charged nowhere, and
+ * taken->cost tells. No request is denied here, as its work is done. A lease covers the difference,
+ * or takes it back, where it can. As much as was taken: no store is asked.
  *
  * On WEIR_OK *taken is settled: its source is WEIR_SOURCE_SETTLED, and a second settlement or a
  * refund by it is WEIR_BAD_ARGUMENT. taken->cost is what is charged now, under the rule that was
@@ -231,8 +232,8 @@ WEIR_EXPORT weir_status weir_limiter_refund(weir_limiter *limiter, const void *k
  * window that is over or a token bucket that has refilled should give back goes nowhere. A copy of
  * *taken does not know of this: it must be neither settled nor given back beside it.
  *
- * What a policy has admitted never lowers the store: with WEIR_FALLBACK_LOCAL it goes back to what
- * this limiter owes, or to the store where that was paid; with the other policies only taken->cost
+ * A policy's admission never lowers the store: with WEIR_FALLBACK_LOCAL it goes back to what this
+ * limiter owes, or to the store where that was paid; with the other policies only taken->cost
  * changes. While the store is away WEIR_FALLBACK_LOCAL takes a difference upwards as owed.
  *
  * real: 0 to 2147483648, else WEIR_BAD_COST, as is a taken->cost that the rules never admit, and one
@@ -293,9 +294,9 @@ typedef struct weir_request {
   weir_decision decision; /* out: written when status is WEIR_OK; WEIR_REQUEST_SETTLE: in as well */
 } weir_request;
 
-/* What a limiter has done so far. Begin with WEIR_LIMITER_COUNTS_INIT; members are only ever
- * appended. A request to take is one of take, take_up_to, wait (once, by its last try), reserve and
- * of those of decide() that are no peeks. */
+/* Counts of all that a limiter has done so far. Begin with WEIR_LIMITER_COUNTS_INIT; members are
+ * only ever appended. A request to take is one of take, take_up_to, wait (once, by its last try),
+ * reserve and of those of decide() that are no peeks. */
 enum { WEIR_STATUSES_MOST = 32, WEIR_WAIT_BUCKETS = 14 };
 
 typedef struct weir_limiter_counts {
@@ -317,7 +318,7 @@ typedef struct weir_limiter_counts {
   uint64_t by_late; /* beside by_store, by_local and by_fallback: requests that ran out of time */
   /* With lease=, in cost: what was charged ahead; what requests were admitted from of it; what went
    * back; what cannot go back any more (it drained from a bucket, its window ended with it, its key
-   * was forgotten, or the answer was lost). What is in neither of the last three is still held. */
+   * was forgotten, or the answer was lost). `leased` less the other three is still held. */
   uint64_t leased, lease_used, lease_returned, lease_lost;
   /* Requests of all kinds that waited for servers, by how long: waits[i] are those that took longer
    * than weir_wait_bound_us(i - 1) and no longer than weir_wait_bound_us(i), from the start of
@@ -327,13 +328,12 @@ typedef struct weir_limiter_counts {
   uint64_t waited_us;
   /* By WEIR_FALLBACK_LOCAL, in cost, every rule counted: what was admitted that is certainly not in
    * the store; what of it was paid to the store when that was back; what will not be, as its window
-   * was over, the limit reached, or it was given back. What is in neither of the last two is still
-   * owed. */
+   * was over, the limit reached, or it was given back. `owed` less the other two is still owed. */
   uint64_t owed, paid, unpaid;
   uint64_t share; /* of all that is charged, this process's own part as measured, in millionths; of
                      several rules the least; without a charge yet 1 / peers */
-  /* Of rules whose places are held: how many are held now; and so far, how many were entered, denied
-   * (of those who waited the last try), released, and lost before they were released. */
+  /* Places, under rules that hold some: how many are held now; and so far, how many were entered,
+   * denied (of those who waited the last try), released, and lost before they were released. */
   uint64_t places_held, places_entered, places_denied, places_released, places_lost;
   uint64_t renewals; /* payments for what is held on, answered or not: one a key and PERIOD */
   /* Settlements, of decisions and of reservations, that charged more, gave back, and found no room
@@ -369,8 +369,8 @@ WEIR_EXPORT weir_status weir_limiter_decide(weir_limiter *limiter, weir_request 
  * of them alike as the caller likes, in any order. Each request is decided, counted and answered as
  * by its own limiter's weir_limiter_decide(): same statuses, policy, leases and deadline.
  *
- * What limiters of one store ask leaves together, so that all of them need as many round trips per
- * server as the slowest alone. Limiters of several stores, or with deadlines of their own, are
+ * Requests to limiters of one store leave together, so that all of them need as many round trips
+ * per server as the slowest alone. Limiters of several stores, or with deadlines of their own, are
  * decided store by store and deadline by deadline, in the order of their first request; each
  * deadline begins when its turn comes. Requests for one key and limiter are decided in their order.
  *
@@ -403,19 +403,19 @@ WEIR_EXPORT weir_status weir_decide_known(weir_limiter *const *limiters, weir_re
  * *denied_by is `count` where all are admitted. Else it is the index of the request whose answer is
  * that of the whole: of those that deny, the one that denies longest. Then every decision has
  * allowed = false, and its figures are those behind the giving back: retry_after_us is 0 where this
- * request alone would be admitted. What was not asked, as another was known to deny, has remaining
- * and reset_after_us WEIR_NOT_KNOWN.
+ * request alone would be admitted. A request that was not asked, as another was known to deny, has
+ * remaining and reset_after_us WEIR_NOT_KNOWN.
  *
- * What denies for longer is repeated from memory, and keys that denied lately are looked at before
- * any is charged. Else all that share a store and a deadline are charged in one round trip. Where one
+ * Longer denials are repeated from memory, and keys that denied lately are looked at before any is
+ * charged. Else all that share a store and a deadline are charged in one round trip. Where one
  * denies, the others give back along with it, in a second. Where that leaves room for all, others
- * who were half-way have denied them: they are charged once more, one after another in an order that
- * is the same for all callers. Each store, and each deadline, is asked in turn, with a deadline of
- * its own; giving back has a quarter of one for itself.
+ * who were half-way have denied them: they are charged once more, one after another in an order
+ * that is the same for all callers. Each store, and each deadline, is asked in turn, with a
+ * deadline of its own; giving back has a quarter of one for itself.
  *
- * Until it has gone back, what one caller charges to a key denies another there. A process that dies in
- * between leaves it charged, as long as it counts. Rules with count=all keep their charge. What came
- * from a lease is held again.
+ * Until it has gone back, what one caller charges to a key denies another there. A process that
+ * dies in between leaves it charged, as long as it counts. Rules with count=all keep their charge.
+ * Cost that came from a lease is held again.
  *
  * Answers WEIR_OK when there is a decision; a policy may have answered for some (decision.source).
  * Else the status of requests[*denied_by], which has no decision; the others were given back, and
@@ -470,10 +470,10 @@ typedef struct weir_reservation weir_reservation;
  * outlive it. A reservation that is neither committed nor cancelled simply stays charged; a place that
  * is destroyed so is not paid for again, and free at the end of what was paid.
  *
- * What weir_limiter_refund gives back by request->decision, where it stands, is no longer there to
- * cancel; such a refund is a use of the reservation, and what is left can be cancelled. A copy of
- * the decision is not known to the reservation: a caller that refunds by one and cancels as well
- * gives back twice, as does a caller that refunds by two copies. */
+ * A refund by request->decision, where it stands, is a use of the reservation: what it gives back
+ * is no longer there to cancel, and what is left can be cancelled. A copy of the decision is not
+ * known to the reservation: a caller that refunds by one and cancels as well gives back twice, as
+ * does a caller that refunds by two copies. */
 WEIR_EXPORT weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request *request,
                                              weir_reservation **reservation, weir_message *message);
 
@@ -495,15 +495,16 @@ WEIR_EXPORT weir_status weir_limiter_reserve_wait(weir_limiter *limiter, weir_re
  * while no other ends the reservation. */
 WEIR_EXPORT bool weir_reservation_held(const weir_reservation *reservation);
 
-/* Until when it is held if it is not paid for again, by the limiter's clock: microseconds. 0 where it is
- * not held; INT64_MAX where nothing ends it. What was begun before and is over by then was done while it was
- * held. */
+/* Until when it is held if it is not paid for again, by the limiter's clock: microseconds. 0 where
+ * it is not held; INT64_MAX where nothing ends it. Work that was begun before, and is over by then,
+ * was done while it was held. */
 WEIR_EXPORT int64_t weir_reservation_held_until_us(const weir_reservation *reservation);
 
 /* A number for those who cannot ask: what is written to while a place is held may keep the largest
  * token that it has seen, and refuse lower ones. Rises from holder to holder: the time of entry in
- * microseconds, 4096 times. Of two processes that follow one another within 2 * clock_error_us the
- * second may have the lower one; who lost a place and goes on always has. 0 without a place. */
+ * microseconds, 4096 times. Where two processes follow one another within 2 * clock_error_us the
+ * second may have the lower one; a process that lost its place and goes on always has the lower
+ * one. 0 without a place. */
 WEIR_EXPORT uint64_t weir_reservation_token(const weir_reservation *reservation);
 
 /* Pays again for what is held, and charges ahead for busy keys whose leases run out, where that is due.
@@ -516,14 +517,14 @@ WEIR_EXPORT uint64_t weir_reservation_token(const weir_reservation *reservation)
 WEIR_EXPORT weir_status weir_limiter_renew(weir_limiter *limiter, int64_t *next_us,
                                            weir_message *message);
 
-/* What was reserved is used: it stays charged. A place is released, so that others may enter: first it
- * counts as held no more, then the store is told. WEIR_PLACE_LOST in place of WEIR_OK where the place was
- * lost before (weir_reservation_held()): others may have entered while work went on. An error
- * of WEIR_CLASS_STORE or WEIR_TIMEOUT: the place is free at the end of what was paid, within PERIOD.
- * WEIR_BAD_ARGUMENT when it was committed, cancelled or settled before, also by its request's
- * decision. One thread at a time may use a
- * reservation. Blocks up to the deadline where there is a place, and for the answer to a payment that is
- * under way; else it asks no store. */
+/* The caller used what it reserved: it stays charged. A place is released, so that others may
+ * enter: first it counts as held no more, then the store is told. WEIR_PLACE_LOST in place of
+ * WEIR_OK where the place was lost before (weir_reservation_held()): others may have entered while
+ * work went on. An error of WEIR_CLASS_STORE or WEIR_TIMEOUT: the place is free at the end of what
+ * was paid, within PERIOD. WEIR_BAD_ARGUMENT when it was committed, cancelled or settled before,
+ * also by its request's decision. One thread at a time may use a reservation. Blocks up to the
+ * deadline where there is a place, and for the answer to a payment that is under way; else it asks
+ * no store. */
 WEIR_EXPORT weir_status weir_reservation_commit(weir_reservation *reservation,
                                                 weir_message *message);
 
@@ -552,10 +553,10 @@ WEIR_EXPORT weir_status weir_release_together(weir_reservation *const *reservati
 WEIR_EXPORT weir_status weir_reservation_cancel(weir_reservation *reservation,
                                                 weir_message *message);
 
-/* What was reserved cost this much in truth, one number for each rule of the limiter: settles it as
- * weir_limiter_settle() does a decision. costs[] become what is charged now. What was reserved under
- * each rule is what is left of it after refunds; under a sliding-log or a leaky-bucket accepted are
- * this and 0. To commit is to settle what was reserved, to cancel is to settle 0.
+/* Settles the reservation as weir_limiter_settle() does a decision: costs[] are its real costs, one
+ * for each rule of the limiter. costs[] become what is charged now. Under each rule the estimate is
+ * what refunds have left of the reservation; a sliding-log or a leaky-bucket accepts this and 0. To
+ * commit is to settle what was reserved, to cancel is to settle 0.
  *
  * WEIR_BAD_COST for a number below 0 or above 2147483648, WEIR_BAD_ARGUMENT as for commit: then the
  * reservation stays as it is. So it does where the store has charged and given back nothing

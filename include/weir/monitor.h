@@ -1,4 +1,4 @@
-/* What has happened: for Prometheus as text, for a log as rare events.
+/* All that has happened: for Prometheus as text, for a log as rare events.
  *
  * All of it reads counts that limiters and stores keep anyway, when it is called: no decision is
  * slower for it. docs/monitoring.md says what to watch and when to be woken.
@@ -34,9 +34,9 @@ typedef int weir_monitor_write(void *context, const char *text, size_t length);
 /* Writes all counts of the sources in the text format of Prometheus, version 0.0.4: one family
  * after the other, each with the samples of all sources.
  *
- * Labels are the sources' names ("limiter", "store") and the servers' ("server"). What is no
- * printable ASCII in them is spelled out, as "\xc3"; keys never stand in one. So there are as many
- * lines as limiters and servers account for: about 45 for a limiter, 5 for a server.
+ * Labels are the sources' names ("limiter", "store") and the servers' ("server"). Bytes in them
+ * that are no printable ASCII are spelled out, as "\xc3"; keys never stand in one. So there are as
+ * many lines as limiters and servers account for: about 45 for a limiter, 5 for a server.
  *
  * WEIR_BAD_ARGUMENT: a source that is not accepted, more of them than WEIR_MONITOR_SOURCES_MOST, or
  * `write` stopped. Any thread; allocates nothing, and waits for `write` alone. */
@@ -51,7 +51,7 @@ WEIR_EXPORT weir_status weir_monitor_print_prometheus(const weir_monitor_source 
                                                       size_t count, char *buffer, size_t size,
                                                       size_t *length, weir_message *message);
 
-/* What is rare, and somebody should know. Append only. */
+/* Rare things that somebody should know. Append only. */
 typedef enum weir_event_kind {
   WEIR_EVENT_SERVER_LOST, /* a server counts as away; count: how often since the last such event */
   WEIR_EVENT_SERVER_BACK, /* it answers again */

@@ -1,4 +1,4 @@
-/* What a limiter may be told besides its rules: its clock, its times, its memory, its policy. */
+/* The options of a limiter besides its rules: its clock, its times, its memory, its policy. */
 #ifndef WEIR_OPTIONS_H
 #define WEIR_OPTIONS_H
 
@@ -29,9 +29,9 @@ enum weir_limiter_flag {
                                     leaves room for the leases of others */
 };
 
-/* What a request to take is answered when the store did not decide it: when the status would be one
- * of WEIR_CLASS_STORE, WEIR_TIMEOUT or WEIR_CONTENDED. Then the status is WEIR_OK, the decision's
- * store_status says why, and its source is one of two:
+/* The policy of a limiter answers a request to take that the store did not decide: one whose status
+ * would be of WEIR_CLASS_STORE, WEIR_TIMEOUT or WEIR_CONTENDED. Then the status is WEIR_OK, the
+ * decision's store_status says why, and its source is one of two:
  *
  *   WEIR_SOURCE_FALLBACK   the store is away: not connected to, refusing, or without an answer in
  *                          time to anybody. The policy below answers
@@ -52,9 +52,10 @@ typedef enum weir_fallback {
   WEIR_FALLBACK_NONE   /* the status itself */
 } weir_fallback;
 
-/* Who pays again for what is held, and refills what lease= charges ahead: a thread of the limiter's own,
- * with all signals blocked, that is there only while something is held (and a quarter of PERIOD longer),
- * or busy keys are asked for (and two leases longer); or the caller, by weir_limiter_renew(). */
+/* Somebody pays again for what is held, and refills what lease= charges ahead. It is a thread of
+ * the limiter's own, with all signals blocked, that is there only while something is held (and a
+ * quarter of PERIOD longer), or busy keys are asked for (and two leases longer). Or it is the
+ * caller, by weir_limiter_renew(). */
 typedef enum weir_renew_by { WEIR_RENEW_BY_THREAD, WEIR_RENEW_BY_CALLER } weir_renew_by;
 
 /* Zero means default, for every member. Begin with WEIR_LIMITER_OPTIONS_INIT, which sets `size`.

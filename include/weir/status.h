@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* Who can do something about a status. */
+/* The one who can do something about a status. */
 typedef enum weir_status_class {
   WEIR_CLASS_NONE,   /* nothing is wrong */
   WEIR_CLASS_CALLER, /* the arguments are wrong; the same call fails again; no count was changed */
@@ -54,8 +54,8 @@ WEIR_EXPORT weir_status_class weir_status_classify(weir_status status);
 /* Room for one explanation, owned by the caller; every call that takes one accepts NULL. It is
  * written when the call does not answer WEIR_OK, and when a limiter's policy gave the answer (the
  * source is WEIR_SOURCE_FALLBACK or WEIR_SOURCE_LATE): then it says why the store did not decide.
- * Else it is left as it was. Of a batch of several it is about one request, whose index it names
- * first ("requests[3]: ..."): the first whose status is not WEIR_OK, else the first that a policy
+ * Else it is left as it was. For a batch it is about one request, whose index it names first
+ * ("requests[3]: ..."): the first whose status is not WEIR_OK, else the first that a policy
  * answered. It is one line of printable ASCII, cut when too long, shows 16 bytes of a key at most,
  * and never contains credentials. */
 enum { WEIR_MESSAGE_BYTES = 512 };

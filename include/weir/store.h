@@ -118,7 +118,7 @@ typedef enum weir_breaker_state {
   WEIR_BREAKER_HALF_OPEN /* one call is finding out whether it is back */
 } weir_breaker_state;
 
-/* What this process knows of one server. Begin with WEIR_SERVER_STATE_INIT; members are only ever
+/* This process's knowledge of one server. Begin with WEIR_SERVER_STATE_INIT; members are only ever
  * appended. */
 typedef struct weir_server_state {
   size_t size;
@@ -146,8 +146,8 @@ typedef struct weir_server_state {
 #define WEIR_SERVER_STATE_INIT WEIR_SIZED(weir_server_state)
 
 /* Reads what is known of the server with this index: 0 to one less than the store has, in the order
- * of the URL's hosts. Asks no server and never waits. Of a backend that does not tell, every
- * server counts as closed.
+ * of the URL's hosts. Asks no server and never waits. Where a backend does not tell, every server
+ * counts as closed.
  *
  * WEIR_BAD_ARGUMENT: there is no such server, `size` is too small for `size`, or the store was
  * opened in another process; *state is untouched. Writes what fits into state->size, and 0 where

@@ -1,4 +1,5 @@
-/* What a message says of a word that is not accepted: which ones are, and which was probably meant. */
+/* A message about a word that is not accepted says which words are, and which one was probably
+ * meant. */
 #ifndef WEIR_WORD_H
 #define WEIR_WORD_H
 
@@ -11,7 +12,7 @@
 extern "C" {
 #endif
 
-/* What a search for the nearest word begins with. */
+/* The distance with which a search for the nearest word begins. */
 #define WEIR_WORD_FAR ((size_t)-1)
 
 /* Whether `word` is nearer to the text than *distance, which then becomes its own; the nearest of
