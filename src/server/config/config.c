@@ -8,7 +8,7 @@
 
 enum { LOOPS_MOST = 64 };
 
-/* What a caller has, and the memory that all of it is in. */
+/* The configuration that a caller has, and the memory that all of it is in. */
 typedef struct whole {
   weir_config config; /* first */
   weir_arena arena;

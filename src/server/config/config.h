@@ -13,7 +13,7 @@
 
 /* --- faults -------------------------------------------------------------------------------------
  *
- * What is wrong in the files of a configuration: all of it, each with its place. */
+ * The faults in the files of a configuration: all of them, each with its place. */
 
 /* The first FAULTS_MOST are kept as text, all are counted. */
 enum { WEIR_CONFIG_FAULTS_MOST = 100 };
@@ -157,7 +157,7 @@ int64_t weir_config_unit_s(const weir_config_domain *domain, weir_config_unit un
 const char *weir_config_algorithm_of(const weir_config_domain *domain, weir_config_unit unit);
 extern const char *const weir_config_algorithms[]; /* up to NULL */
 
-/* What stands behind the rules of a domain: "" or ",count=all". */
+/* The text behind the rules of a domain: "" or ",count=all". */
 const char *weir_config_rule_suffix(const weir_config_domain *domain);
 
 /* --- what is configured -------------------------------------------------------------------------
@@ -223,14 +223,14 @@ typedef struct weir_config_listener {
   const char **hosts; /* of HTTP and admin: further names by which clients call it */
   size_t host_count;
   bool reuse_port; /* of WEIR_CONFIG_TCP: other servers may listen at the same address */
-  /* Of HTTP: */
+  /* A listener of HTTP alone: */
   int denied_status; /* 400 to 599; default 429 */
   weir_config_key key;
   weir_http_networks *trusted; /* NULL: no proxy is */
   unsigned ipv4_bits, ipv6_bits;
 } weir_config_listener;
 
-/* What a limiter's counts live in, and how its limiters behave. */
+/* A store that limiters count in, and how these behave. */
 typedef struct weir_config_store {
   const char *name;
   const char *url; /* all put in that stood as ${...}: never print it */
@@ -329,7 +329,7 @@ typedef struct weir_config_limits {
   int64_t idle_us, first_bytes_us, drain_us;
 } weir_config_limits;
 
-/* Of what is held for clients. */
+/* The places that are held for clients. */
 typedef struct weir_config_places {
   int64_t most;        /* at once, by all clients */
   int64_t for_us;      /* of a client that does not say for how long, ... */
@@ -345,7 +345,7 @@ typedef struct weir_config_log {
   int format; /* weir_config_log_format */
 } weir_config_log;
 
-/* What a file's name led to when it was read. */
+/* The file that a name led to when it was read. */
 typedef struct weir_config_file {
   const char *name;
   uint64_t device, inode, size; /* all 0: to nothing */

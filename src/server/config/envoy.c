@@ -1,6 +1,6 @@
 /* Descriptor files in the format of envoyproxy/ratelimit: which of them are read and what holds for
- * their domains ("envoy" in the configuration), and what stands in each. What holds for a domain is
- * known before its file is read. */
+ * their domains ("envoy" in the configuration), and what stands in each. The settings of a domain
+ * are known before its file is read. */
 #include <errno.h>
 #include <glob.h>
 #include <stdio.h>
@@ -113,7 +113,7 @@ static const weir_field rate_table[] = {
 /* --- descriptors --------------------------------------------------------------------------------
  */
 
-/* What a descriptor's fields are read into. */
+/* A descriptor's fields are read into this. */
 typedef struct descriptor_fields {
   weir_config_descriptor made; /* first: what it holds is of ... */
   weir_config_domain *domain;
@@ -356,7 +356,7 @@ void weir_read_descriptor_file(weir_reader *reader, const char *text, size_t len
 
 static const char *const counts[] = {"admitted", "all", NULL};
 
-/* What a domain's fields are read into; choices are numbers there. */
+/* A domain's fields are read into this; choices are numbers there. */
 typedef struct domain_fields {
   weir_config_domain domain;
   int algorithm, counts, headers;

@@ -160,7 +160,7 @@ static bool add_escaped(expansion *self, const char *bytes, size_t length) {
   return true;
 }
 
-/* What a file holds, without the line break that editors leave. Negative after a fault. */
+/* A file's content, without the line break that editors leave. Negative after a fault. */
 static ssize_t read_secret_file(expansion *self, const char *name, char bytes[SECRET_MOST + 1]) {
   const char *file = weir_resolve_file(self->reader, name);
   if (file == NULL) return -1;

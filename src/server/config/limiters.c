@@ -24,7 +24,7 @@ static const char *const fallbacks[] = {[WEIR_FALLBACK_LOCAL] = "local",
                                         [WEIR_FALLBACK_NONE] = "none",
                                         NULL};
 
-/* What a store's fields are read into, in the types that fields have. */
+/* A store's fields are read into this, in the types that fields have. */
 typedef struct store_fields {
   weir_config_store store;
   int64_t processes, peers, memo_keys, deadline_us, clock_error_us;
@@ -109,7 +109,7 @@ static const char *const log_keys[] = {[WEIR_CONFIG_LOG_KEYS_OFF] = "off",
                                        [WEIR_CONFIG_LOG_KEYS_PLAIN] = "plain",
                                        NULL};
 
-/* What a limiter's fields are read into; choices are numbers there. */
+/* A limiter's fields are read into this; choices are numbers there. */
 typedef struct limiter_fields {
   weir_config_limiter limiter; /* first: keys are put into tiers, which are read before */
   int headers, log_keys;

@@ -1,4 +1,4 @@
-/* Reading nodes into structures by tables of fields. What is wrong is reported with its place, and
+/* Reading nodes into structures by tables of fields. A wrong value is reported with its place, and
  * left at its default.
  *
  * A section of the file is a table of fields and a structure that they are read into. The function
@@ -182,7 +182,8 @@ bool weir_read_number(weir_reader *reader, const weir_node *node, int64_t least,
 const char *weir_read_secret(weir_reader *reader, const weir_node *node, bool is_url,
                              size_t *length);
 
-/* What a fault may quote of a value. What looks like a URL or a credential is not shown. */
+/* The part of a value that a fault may quote. A value that looks like a URL or a credential is not
+ * shown. */
 enum { WEIR_QUOTE_MOST = 48 };
 typedef struct weir_quoted {
   char text[WEIR_QUOTE_MOST + 8];
@@ -222,8 +223,8 @@ void weir_read_descriptor_file(weir_reader *reader, const char *text, size_t len
 /* --- files (files.c) ----------------------------------------------------------------------------
  */
 
-/* Of a file that is named in the configuration: as it is when absolute, else beside the file that
- * names it. NULL: no memory. */
+/* The path of a file that is named in the configuration: as it is when absolute, else beside the
+ * file that names it. NULL: no memory. */
 const char *weir_resolve_file(weir_reader *reader, const char *name);
 
 /* A whole file; free() it. NULL after a fault, also of no memory. */

@@ -293,7 +293,7 @@ static bool take_event(builder *self, const yaml_event_t *event) {
   }
 }
 
-/* Of bytes that are no text libyaml knows only where they stand among all. */
+/* Where bytes are no text, libyaml knows only their offset. */
 static weir_config_place place_of_byte(const builder *self, size_t offset) {
   weir_config_place place = {self->file, 1, 1};
   for (size_t i = 0; i < offset && i < self->length; i++) {

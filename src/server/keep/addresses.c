@@ -20,7 +20,7 @@
 enum { GUESSES_AT_ONCE = 1000 };
 #define GUESS_US INT64_C(10000000)
 
-/* What an address of IPv4 begins with where it stands as one of IPv6. */
+/* An address of IPv4 begins with these bytes where it stands as one of IPv6. */
 static const unsigned char mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 weir_client_address weir_client_address_of(const struct sockaddr *address) {

@@ -45,12 +45,13 @@ void weir_clients_leave(weir_clients *clients, const weir_client_address *client
 
 /* --- guesses ------------------------------------------------------------------------------------
  *
- * A credential is looked at when it is shown, and a right one is answered at once. The refusal of a wrong
- * one is paused, longer after each of its address: that slows the client that shows it and no other. What
- * bounds those who guess is how many different wrong ones an address may show: some at once, and one more
- * in each of so many seconds. Beyond that nothing is looked at that has not been seen, right or not: an
- * answer at once would be one more guess. A wrong one that is shown again tells nobody anything, so one
- * client that cannot know better never holds up the others of its address. */
+ * A credential is looked at when it is shown, and a right one is answered at once. The refusal of a
+ * wrong one is paused, longer after each of its address: that slows the client that shows it and no
+ * other. The bound on those who guess is how many different wrong ones an address may show: some at
+ * once, and one more in each of so many seconds. Beyond that nothing is looked at that has not been
+ * seen, right or not: an answer at once would be one more guess. A wrong one that is shown again
+ * tells nobody anything, so one client that cannot know better never holds up the others of its
+ * address. */
 
 enum { WEIR_GUESSERS_MOST = 512 };     /* of more of them, those that have spent least go first */
 enum { WEIR_GUESSES_REMEMBERED = 64 }; /* of each, the last */
@@ -73,7 +74,7 @@ typedef struct weir_guesses {
 void weir_guesses_init(weir_guesses *guesses);
 void weir_guesses_free(weir_guesses *guesses);
 
-/* What stands for a credential that is shown: of its parts, one after another; 0 before the first. */
+/* A mark that stands for a credential: made of its parts, one after another; 0 before the first. */
 uint64_t weir_guesses_mark(const weir_guesses *guesses, uint64_t before, const char *bytes,
                            size_t length);
 

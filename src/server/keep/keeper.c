@@ -223,8 +223,8 @@ size_t weir_keeper_find_holders(weir_keeper *keeper, const weir_hash_text *count
 /* --- the thread ---------------------------------------------------------------------------------
  */
 
-/* The lock is held, and let go while the store is asked, as in the next. What has no answer is free
- * when what was paid is over. */
+/* The lock is held, and let go while the store is asked, as in the next. A place whose release has
+ * no answer is free when what was paid is over. */
 static void release_some(weir_keeper *keeper, weir_kept **some, weir_reservation **reservations) {
   size_t count = 0;
   for (; keeper->leaving != NULL && count < WEIR_BATCH_MOST; count++) {

@@ -1,4 +1,4 @@
-/* What the server holds for its clients under rules that are held.
+/* The places that the server holds for its clients under rules that are held.
  *
  *     make ──> enter ──┬──> take: a client releases it               ──> released in its turn
  *       │              └──> its connection ends, its time is over,   ──> released by the thread
@@ -38,7 +38,7 @@ typedef struct weir_keeper {
 
 /* False: no memory, or no thread. */
 bool weir_keeper_start(weir_keeper *keeper);
-/* No loop runs any more. What is held stays paid for as long as it is. */
+/* No loop runs any more. Places that are held stay paid for until their time is over. */
 void weir_keeper_end(weir_keeper *keeper);
 
 /* --- for requests -------------------------------------------------------------------------------
@@ -60,8 +60,8 @@ void weir_keeper_enter(weir_keeper *keeper, weir_kept *kept, weir_reservation *r
                        weir_kept_state *state);
 void weir_keeper_drop(weir_keeper *keeper, weir_kept *kept);
 
-/* Of one that is held under this key; one that is held no more is a place that is not held. False: it is
- * none of this server, limiter or key. */
+/* The state of a place that is held under this key; one that is held no more is a place that is not
+ * held. False: it is none of this server, limiter or key. */
 bool weir_keeper_look(weir_keeper *keeper, const weir_place_name *name,
                       const weir_hash_text *counted, weir_kept_state *state, weir_message *why);
 

@@ -97,7 +97,7 @@ typedef struct weir_kept_table {
 void weir_kept_table_init(weir_kept_table *table);
 void weir_kept_table_clean_up(weir_kept_table *table); /* it has no places */
 
-/* What a place is asked for. `counted`: the key, led by its limiter's name. */
+/* A request for a place. `counted`: the key, led by its limiter's name. */
 typedef struct weir_kept_wish {
   const weir_registry *registry;
   const weir_limiter *limiter;

@@ -1,4 +1,4 @@
-/* What all protocols do alike. */
+/* Shared by all protocols. */
 #include "protocol/order.h"
 
 #include <inttypes.h>
@@ -184,7 +184,7 @@ const char *weir_source_name(weir_source source) {
   return names[source];
 }
 
-/* Who decided; the last one: nothing was charged. */
+/* The name of the one who decided; the last one: nothing was charged. */
 static const char *word(int index) {
   return index <= WEIR_SOURCE_LATE ? weir_source_name((weir_source)index) : "none";
 }

@@ -1,4 +1,4 @@
-/* What a request asks, in whichever protocol it came, and what it is answered. */
+/* The question of a request, in whichever protocol it came, and its answer. */
 #ifndef WEIR_PROTOCOL_ORDER_H
 #define WEIR_PROTOCOL_ORDER_H
 
@@ -13,7 +13,7 @@
 
 /* --- names of places ----------------------------------------------------------------------------
  *
- * What a place is called that the server holds for a client: "5f3a9c20-17-8be01f44". The server that
+ * The name of a place that the server holds for a client: "5f3a9c20-17-8be01f44". The server that
  * gave it, which of its places it is, and a number that no other client can guess. */
 
 enum { WEIR_PLACE_NAME_BYTES = 40 }; /* of its text, with the end */
@@ -108,17 +108,18 @@ typedef struct weir_order {
   const char *client;         /* who acquires, as operators are told; NULL: not known */
 } weir_order;
 
-/* What no bucket holds is never admitted; its answer says how the bucket stands all the same. */
+/* A cost that no bucket holds is never admitted; its answer says how the bucket stands all the
+ * same. */
 static inline bool weir_order_never_fits(const weir_order *order) {
   return order->brings_rule && order->cost > order->burst;
 }
 
-/* What a caller names its request by, for the log: 1 to so many bytes of printable ASCII without '"'
- * and '\'. */
+/* A caller names its request for the log by 1 to so many bytes of printable ASCII without '"' and
+ * '\'. */
 enum { WEIR_ORDER_ID_MOST = 64 };
 bool weir_order_is_id(const char *bytes, size_t length);
 
-/* Who asked, and who is answered. */
+/* The one who asked, and is answered. */
 typedef struct weir_reply_subject {
   const weir_limiter *limiter; /* who decided; NULL: no limiter was asked */
   const char *name;            /* of the limiter, or group; NULL: the request brought its rule */
@@ -130,7 +131,7 @@ typedef struct weir_reply_subject {
   size_t id_length; /* 0: by nothing */
 } weir_reply_subject;
 
-/* What an answer has besides its decision. */
+/* The part of an answer besides its decision. */
 typedef enum weir_reply_kind {
   WEIR_REPLY_PLAIN,   /* nothing */
   WEIR_REPLY_TAKEN,   /* a stamp: something was taken, which can be settled by it */
@@ -158,7 +159,7 @@ typedef struct weir_reply_group {
   const char *denied_by; /* the name of the one that denies; NULL: none does */
 } weir_reply_group;
 
-/* What is to be worded. */
+/* An answer that is to be worded. */
 typedef struct weir_reply {
   weir_status status;            /* WEIR_OK: there is a decision, or the key is reset */
   const char *why;               /* of any other status */
@@ -177,7 +178,7 @@ typedef struct weir_reply {
   } is;
 } weir_reply;
 
-/* What a group is told: of the whole, and of each member. */
+/* The answers to a group: of the whole, and of each member. */
 typedef struct weir_group_reply {
   weir_reply whole;
   weir_decision decision; /* the whole's */

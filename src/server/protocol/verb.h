@@ -9,8 +9,9 @@
 
 #include "protocol/order.h"
 
-/* In the order in which messages name them. Those that a verb needs are read in this order as well. Of the others
- * HTTP reads the last first: so it has always told who sends two wrong ones. RESP reads them as they come. */
+/* In the order in which messages name them. Those that a verb needs are read in this order as well.
+ * HTTP reads the others from the last to the first, as it always has: a client that sends two wrong
+ * ones is told of the last. RESP reads them as they come. */
 typedef enum weir_arg {
   WEIR_ARG_KEY,
   WEIR_ARG_KEYS, /* of a group, in place of the key */
@@ -60,7 +61,7 @@ typedef struct weir_arg_row {
 
 extern const weir_arg_row weir_args[WEIR_ARGS];
 
-/* What the rest of the server asks of a verb. */
+/* Traits of a verb, for the rest of the server. */
 enum {
   WEIR_VERB_DECIDES = 1 << 0,  /* its answer counts as a decision */
   WEIR_VERB_LOOKS = 1 << 1,    /* and charges nothing */
@@ -111,7 +112,7 @@ static inline bool weir_verb_accepts(const weir_verb_row *verb, size_t arg) {
   return verb->accepts >> arg & 1;
 }
 
-/* Numbers that are text. What are none are refused by the row's read(). */
+/* Numbers that are text. Texts that are no number are refused by the row's read(). */
 void weir_arg_read_amount(weir_arg arg, weir_order_room *room, const char *text, size_t length);
 
 /* Where it goes. */

@@ -28,7 +28,7 @@ typedef struct weir_detail_table {
 /* --- finding ------------------------------------------------------------------------------------
  */
 
-/* What a node is found by. */
+/* A node is found by this. */
 typedef struct step {
   uint32_t parent;
   const char *match;

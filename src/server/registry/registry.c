@@ -6,7 +6,7 @@
  *          |                 v
  *          +------> weir_shared_limiter ------> weir_shared_store
  *
- * What means the same is the same: a store, limiter or throttle is made once for all that ask for
+ * Equal meanings share one object: a store, limiter or throttle is made once for all that ask for
  * it, is taken over from the snapshot before, with what it remembers, and goes with the last that
  * holds it. */
 #include "registry/registry.h"
@@ -120,7 +120,7 @@ void weir_registry_let_go(weir_shared_limiter *shared) {
   untie(shared);
 }
 
-/* What a limiter decides by. */
+/* A limiter decides by these. */
 typedef struct meaning {
   weir_shared_store *store;
   const char *rule;

@@ -43,7 +43,7 @@ typedef struct weir_keymap {
 } weir_keymap;
 
 /* From a list, and from the limiter's file where `limiter` is given; a key of the list stands
- * before the same in the file. What is wrong in the file becomes faults. False: no memory. */
+ * before the same in the file. Mistakes in the file become faults. False: no memory. */
 bool weir_keymap_create(weir_keymap *map, const weir_config_overrides *list,
                         const weir_config_limiter *limiter, weir_config_faults *faults);
 void weir_keymap_clean_up(weir_keymap *map);
@@ -89,8 +89,8 @@ weir_status weir_throttle_find(weir_throttle *throttle, unsigned loop, int64_t b
                                int64_t period_s, int64_t now_us, weir_limiter **limiter,
                                weir_message *message);
 
-/* This loop uses none of those it found before, but for the last. What is above `most`, and used by no
- * loop nor held, goes, the least recently found first. */
+/* This loop uses none of those it found before, but for the last. Limiters above `most` that no
+ * loop uses nor holds go, the least recently found first. */
 void weir_throttle_end_turn(weir_throttle *throttle, unsigned loop);
 
 /* The limiter of these figures, which a loop has found in the turn that it is in, stays until it is let go
@@ -140,7 +140,7 @@ typedef struct weir_descriptors { /* all domains of a snapshot */
   weir_domain domains[];
 } weir_descriptors;
 
-/* What the stores and limiters of a snapshot are got by. */
+/* The way to the stores and limiters of a snapshot. */
 typedef struct weir_descriptors_source {
   void *self;
   /* The limiter for a rule; NULL after a fault. */
@@ -149,7 +149,7 @@ typedef struct weir_descriptors_source {
   weir_store *(*store)(void *self, const weir_config_store *store);
 } weir_descriptors_source;
 
-/* NULL: no memory. What is wrong becomes faults. */
+/* NULL: no memory. Mistakes become faults. */
 weir_descriptors *weir_descriptors_create(const weir_config_envoy *config,
                                           const weir_descriptors_source *source,
                                           weir_config_faults *faults);
@@ -200,10 +200,10 @@ typedef struct weir_detail {
   char path[]; /* ends with a NUL */
 } weir_detail;
 
-/* What counts the node by the values of a request that has found it; NULL: its file asks for
- * none. Its path is KEY=VALUE/KEY/KEY=VALUE: with the request's own value where that is asked
- * for, else with the file's, if there is one. '%', '/', '=', '"', '\' and all that is no
- * printable ASCII are as %22. */
+/* Finds the counters of the node by the values of a request that has found it; NULL: its file asks
+ * for none. Its path is KEY=VALUE/KEY/KEY=VALUE: with the request's own value where that is asked
+ * for, else with the file's, if there is one. '%', '/', '=', '"', '\' and all that is no printable
+ * ASCII are as %22. */
 weir_detail *weir_domain_detail(const weir_domain *domain, const weir_descriptor *node,
                                 const weir_entry *entries, size_t count);
 /* Those of a domain; the first is "other". NULL: there are no more, or none at all. */
@@ -264,8 +264,8 @@ typedef struct weir_registry {
   weir_named_group *groups; /* in the order of the file */
   size_t group_count;
   weir_descriptors *descriptors; /* the domains of the descriptor files; there may be none */
-  /* Of throttle.enabled; else NULL. Lives as long as the snapshot, and in later ones that mean the
-   * same. */
+  /* Made where throttle.enabled; else NULL. Lives as long as the snapshot, and in later ones that
+   * mean the same. */
   weir_throttle *throttle;
   weir_message
       *warnings;        /* what may not be meant, as weir_registry_warn() was told and found, ... */
@@ -275,7 +275,7 @@ typedef struct weir_registry {
   weir_hash_table by_name;       /* of pointers to weir_named */
   weir_hash_table by_group_name; /* of pointers to weir_named_group */
 
-  /* What other snapshots may share: for registry.c alone. */
+  /* The parts that other snapshots may share: for registry.c alone. */
   struct weir_shared_store **stores; /* in the order of the configuration, some of them the same */
   size_t store_count;
   struct weir_shared_limiter **limiters; /* each once */
@@ -319,7 +319,7 @@ void weir_registry_release(weir_registry *registry);
 /* Whether the caller's reference is the only one that is left. */
 bool weir_registry_is_last(const weir_registry *registry);
 
-/* What a loop is handed a newer snapshot by. Zero it before use. */
+/* A loop is handed a newer snapshot by this. Zero it before use. */
 typedef struct weir_registry_mailbox {
   _Atomic(weir_registry *) next;
 } weir_registry_mailbox;

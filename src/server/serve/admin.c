@@ -1,4 +1,4 @@
-/* What the server says of itself: /metrics, /status, /status.json, /healthz, /readyz; and of places
+/* The server speaks of itself: /metrics, /status, /status.json, /healthz, /readyz; and of places
  * that are held: /places. The main thread answers, which never waits for a store.
  *
  * /status.json has totals since the start, from which the page /status makes rates. The page itself is
@@ -28,7 +28,7 @@ static json_t *row_of_places(const weir_limiter *limiter) {
                    (json_int_t)counts.places_lost, "renewals", (json_int_t)counts.renewals);
 }
 
-/* Of a limiter that lets its keys be shown, in whichever form; else NULL. */
+/* The key of a limiter that lets its keys be shown, in whichever form; else NULL. */
 static json_t *key_of(const weir_service *service, const weir_kept_busy *busy) {
   const weir_registry *registry = service->front->turn.registry;
   const weir_named *named =
@@ -48,8 +48,8 @@ static json_t *key_of(const weir_service *service, const weir_kept_busy *busy) {
                    (json_int_t)busy->count, "cost", (json_int_t)busy->cost);
 }
 
-/* Of /status.json: how many places there are, and the keys with most of them, as far as those may be
- * shown. NULL: no memory. */
+/* A part of /status.json: how many places there are, and the keys with most of them, as far as
+ * those may be shown. NULL: no memory. */
 static json_t *status_of_places(weir_service *service) {
   weir_kept_figures figures;
   weir_kept_busy busiest[KEYS_SHOWN];
@@ -72,7 +72,7 @@ static json_t *status_of_places(weir_service *service) {
 /* --- one key ------------------------------------------------------------------------------------
  */
 
-/* What a client of an operator asks for. */
+/* The question of an operator's client. */
 typedef struct question {
   const char *limiter, *key, *place;
   size_t limiter_length, key_length, place_length;
@@ -209,7 +209,7 @@ static json_t *row_of(const weir_served_row *row, const char *rule, const char *
                    (json_int_t)row->settled_down, "cut", (json_int_t)row->settled_cut);
 }
 
-/* What stands for a rule are the names of the members. */
+/* The names of the members stand in place of a rule. */
 static json_t *group_of(const weir_named_group *group, const weir_served_row *row) {
   char members[WEIR_CONFIG_MEMBERS_MOST * (WEIR_CONFIG_NAME_MOST + 2) + 16];
   int length = sprintf(members, "all of");

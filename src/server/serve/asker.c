@@ -20,7 +20,7 @@ enum { STALL_MOST_US = 20000 };
 /* --- threads -----------------------------------------------------------------------------------
  */
 
-/* What an exchange adds to its store's debt: nothing, if it was not too long. */
+/* The time that an exchange adds to its store's debt: nothing, if it was not too long. */
 static int64_t debt_of(bool answered, int64_t took_us, size_t requests) {
   if (!answered) return DEBT_HELD_US;
   return took_us > NEAR_US + NEAR_REQUEST_US * (int64_t)requests ? took_us : 0;
@@ -185,7 +185,7 @@ void weir_askers_follow(weir_askers *askers, const weir_registry *registry) {
 /* --- near and far ------------------------------------------------------------------------------
  */
 
-/* What came of an exchange, or of those of its threads since the last time. */
+/* Notes the debt of an exchange, or of those of its threads since the last time. */
 static void note_debt(weir_asker *asker, int64_t more_us, int64_t now_us) {
   int64_t parts = asker->is_near ? DEBT_PARTS : FAR_DEBT_PARTS;
   int64_t paid_us = (now_us - asker->debt_at_us) / parts;

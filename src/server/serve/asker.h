@@ -29,7 +29,7 @@ typedef struct weir_asker {
   struct weir_askers *all;
   struct weir_asker *next;
   const weir_store *store; /* only compared: a snapshot of those who ask keeps it */
-  /* Of the loop's thread. */
+  /* For the loop's thread alone. */
   bool is_local;  /* it never waits: it is in this process */
   bool may_stall; /* its deadline is too long for the loop to wait that long, even once */
   bool is_gone;   /* the configuration has it no more */
@@ -46,12 +46,12 @@ typedef struct weir_asker {
   weir_pending *first, **last; /* in line */
   size_t idle;                 /* threads that sleep */
   bool must_end;
-  /* Of the threads' exchanges since the loop looked last. */
+  /* The threads' exchanges since the loop looked last. */
   bool has_trips;
   int64_t trips_debt_us;
 } weir_asker;
 
-/* Of a loop. */
+/* The askers of a loop. */
 typedef struct weir_askers {
   pthread_mutex_t lock;
   weir_asker *first;
@@ -67,8 +67,9 @@ bool weir_askers_init(weir_askers *askers, weir_serve_counts *counts, int wake_f
 /* Nothing is outstanding. One of zeros is fine. */
 void weir_askers_end(weir_askers *askers);
 
-/* The turn's requests: decides what is known and what stores near by decide. What is left is far: for it
- * each client's answers become pending. How many requests are decided. */
+/* The turn's requests: decides what is known and what stores near by decide. The others wait for
+ * stores that are far: for these each client's answers become pending. How many requests are
+ * decided. */
 size_t weir_askers_decide(weir_askers *askers, weir_turn *turn);
 
 /* These go to the threads of the store that they wait for, with the next weir_askers_hand_over(). False:

@@ -1,4 +1,4 @@
-/* What a protocol may do with its client: queue answers, and hold a credential back. */
+/* A protocol's dealings with its client: it queues answers, and holds a credential back. */
 #include "serve/client.h"
 
 #include <stdio.h>

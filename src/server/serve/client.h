@@ -22,7 +22,7 @@
 typedef struct weir_loop weir_loop;
 typedef struct weir_connection weir_connection;
 
-/* What all loops share, and what the admin pages tell. */
+/* Shared by all loops, and told by the admin pages. */
 typedef struct weir_service {
   weir_clients *clients;
   weir_guesses guesses;
@@ -35,7 +35,7 @@ typedef struct weir_service {
   weir_serve_tls **tls;            /* of each; NULL: none */
   _Atomic(weir_registry *) anchor; /* the last snapshot that has every listener */
   weir_loop *front;                /* the main thread's: signals, admin */
-  /* What follows is of the main thread alone. */
+  /* From here on for the main thread alone. */
   weir_served_all served; /* by all loops */
   int64_t began_us;       /* of CLOCK_MONOTONIC */
   uint64_t reloads, reload_failures;
@@ -76,7 +76,7 @@ struct weir_loop {
   _Atomic bool is_done;     /* nothing runs here any more */
 };
 
-/* What reading a request has come to. */
+/* The outcome of reading a request. */
 typedef enum weir_read_result {
   WEIR_READ_MORE, /* the request's end has not come */
   WEIR_READ_ONE,  /* *used bytes were one */
@@ -96,12 +96,12 @@ typedef struct weir_protocol {
   /* Words an answer of this turn that is no text; NULL: there are none. */
   void (*answer)(weir_connection *connection, const weir_turn *turn, const weir_answer *answer,
                  weir_bytes *out);
-  /* What follows may be NULL. A new connection, all zeroes; and its end. */
+  /* Those that follow may be NULL. A new connection, all zeroes; and its end. */
   void (*begin)(weir_connection *connection);
   void (*end)(weir_connection *connection);
   /* Looks at what was held after its bytes were used. False: it still has to wait. */
   bool (*go_on)(weir_connection *connection);
-  /* What is to be sent behind all answers. False: that is the end. */
+  /* Writes the bytes to be sent behind all answers. False: that is the end. */
   bool (*flush)(weir_connection *connection, weir_bytes *out);
   /* Tells the peer to leave, which ends the connection without losing a request. False: it knows. */
   bool (*leave)(weir_connection *connection);
@@ -175,7 +175,7 @@ struct weir_connection {
   } speaks;
 };
 
-/* What a loop's limits are now. */
+/* A loop's limits now. */
 static inline const weir_config_limits *weir_loop_limits(const weir_loop *loop) {
   return &loop->turn.registry->config->limits;
 }
@@ -192,7 +192,8 @@ const weir_config_listener *weir_service_listener(const weir_service *service,
 void weir_connection_queue(weir_connection *connection, uint32_t answer);
 void weir_connection_queue_text(weir_connection *connection, const char *text, size_t length);
 
-/* Who it is, for operators: its address, and the name that it goes by, unless that is "". */
+/* The client's description for operators: its address, and the name that it goes by, unless that is
+ * "". */
 void weir_connection_describe(const weir_connection *connection, const char *name,
                               char text[WEIR_KEPT_CLIENT_BYTES]);
 

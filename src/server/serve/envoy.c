@@ -1,4 +1,4 @@
-/* What a request of Envoy's service is to its connection, over HTTP and gRPC alike. */
+/* A request of Envoy's service as its connection sees it, over HTTP and gRPC alike. */
 #include "serve/protocols.h"
 
 bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request *request,

@@ -175,9 +175,9 @@ static bool leave(weir_connection *connection) {
   return true;
 }
 
-/* A client stays with the server that it has found, also where there are more of them since: so one that has
- * been here for long is told to go, and comes to any of them. What it has begun is answered; one that goes on
- * all the same is cut off. */
+/* A client stays with the server that it has found, also where there are more of them since: so one
+ * that has been here for long is told to go, and comes to any of them. Calls that it has begun are
+ * answered; one that goes on all the same is cut off. */
 static void look_at_age(weir_connection *connection) {
   const weir_config_limits *limits = weir_loop_limits(connection->loop);
   int64_t now_us = connection->loop->turn.now_us;

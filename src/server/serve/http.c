@@ -124,7 +124,7 @@ static bool read_keys(weir_connection *connection, const weir_http_request *requ
   return true;
 }
 
-/* Of a name that is not known it will be said that there is none. */
+/* An unknown name passes here, and is refused later. */
 static bool find_key(weir_connection *connection, const weir_http_request *request,
                      weir_http_call *call, weir_http_refusal *refusal) {
   const weir_registry *registry = connection->loop->turn.registry;
@@ -152,7 +152,7 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
                 weir_http_call *call, weir_http_refusal *refusal) {
   weir_turn *turn = &connection->loop->turn;
   const weir_config *config = turn->registry->config;
-  /* What changes counts must be meant: not sent by a page that a person looks at. */
+  /* A request that changes counts must be meant: not sent by a page that a person looks at. */
   if (weir_http_is(request->method, "POST") && !weir_http_is_check(request) &&
       !weir_serve_is_from_here(connection, request, false, refusal))
     return false;
@@ -222,7 +222,7 @@ static weir_read_result read_request(weir_connection *connection, const char *by
     refusal = (weir_http_refusal){401, {"a bearer token is needed"}};
     weir_serve_refuse_http(connection, &refusal, format);
   } else if (is_crab && weir_http_is_path(&request, "/health")) {
-    /* What throttlecrab's clients ask before anything else. */
+    /* Clients of throttlecrab ask this before anything else. */
     weir_bytes_text(&call.text, "OK");
     weir_serve_answer_http(connection, 200, "text/plain; charset=utf-8", &call.text, format);
   } else if (ask(connection, &request, format, &call, &refusal)) {

@@ -392,7 +392,7 @@ void weir_certificates_look(const weir_config *config, weir_config_faults *fault
     const weir_config_tls *tls = &listener->tls;
     weir_message why = {""};
     char path[64];
-    /* What cannot be read at all is a fault of the file already. */
+    /* A file that cannot be read at all is a fault of the configuration already. */
     if (tls->certificate == NULL || access(tls->certificate, R_OK) != 0) continue;
     if (tls->key == NULL || access(tls->key, R_OK) != 0) continue;
     if (tls->client_ca != NULL && access(tls->client_ca, R_OK) != 0) continue;
@@ -426,7 +426,7 @@ void weir_transport_close(weir_transport *transport) {
   *transport = (weir_transport){.fd = -1};
 }
 
-/* What a call of OpenSSL has come to, as a system call would say it. */
+/* The outcome of a call of OpenSSL, as a system call would say it. */
 static ssize_t outcome(weir_transport *transport, int result, bool *other_way) {
   if (result > 0) return result;
   int error = SSL_get_error(transport->session, result);

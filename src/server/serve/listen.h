@@ -71,7 +71,7 @@ typedef struct weir_socket {
 /* One that is not open yet, and may be closed. False: no memory. */
 bool weir_socket_init(const weir_config_listener *listener, weir_socket *made);
 
-/* What a configuration says of this socket's listener; NULL: it has it no longer. */
+/* The configuration of this socket's listener; NULL: it has it no longer. */
 const weir_config_listener *weir_socket_listener(const weir_socket *socket,
                                                  const weir_config *config);
 
@@ -80,8 +80,8 @@ bool weir_socket_open(const weir_config_listener *listener, weir_socket *opened,
                       weir_message *message);
 
 /* Whether a listener's credentials, or what it says of them, let it listen at this socket. False:
- * `message` says what is wanted. What the configuration names is looked at when it is read; what
- * systemd hands over is not known before. */
+ * `message` says what is wanted. The configuration's own listeners are looked at when it is read;
+ * systemd's sockets are not known before. */
 bool weir_socket_may_serve(const weir_socket *opened, const weir_config_listener *listener,
                            weir_message *message);
 

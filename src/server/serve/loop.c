@@ -148,7 +148,7 @@ static bool answer_connection(weir_connection *connection, const weir_turn *turn
     return false;
   }
   if ((size_t)sent < out->length) {
-    /* What the client did not take is kept; above the limit nothing more is read from it. */
+    /* Bytes that the client did not take are kept; above the limit nothing more is read from it. */
     weir_bytes_add(&connection->output, out->data + sent, out->length - (size_t)sent);
     if (connection->output.failed) {
       close_soon(connection);
@@ -164,7 +164,7 @@ static bool answer_connection(weir_connection *connection, const weir_turn *turn
   return connection->output.length == 0;
 }
 
-/* What came in this turn is answered. */
+/* Answers the requests that came in this turn. */
 static void answer_turn(weir_connection *connection) {
   uint32_t first = connection->first_answer;
   connection->first_answer = connection->last_answer = WEIR_NO_ANSWER;
@@ -224,7 +224,8 @@ static void take_pending(weir_connection *connection) {
   if (!weir_askers_send(&loop->askers, pending)) answer_pending(loop, pending);
 }
 
-/* What has come back since. One that waits for another store as well goes on to that. */
+/* Answers those whose answers have come back since. One that waits for another store as well goes
+ * on to that. */
 static void answer_all_pending(weir_loop *loop) {
   for (weir_pending *next, *one = weir_askers_collect(&loop->askers); one != NULL; one = next) {
     next = one->next;
@@ -375,7 +376,7 @@ static void on_writable(evutil_socket_t fd, short what, void *self) {
     rest(connection);
 }
 
-/* What is held is read again: see weir_connection_may_show(). */
+/* A connection that was held is read again: see weir_connection_may_show(). */
 static void end_pause(weir_connection *connection) {
   event_del(&connection->pause);
   connection->is_held = false;
@@ -551,7 +552,8 @@ static void on_sweep(evutil_socket_t fd, short what, void *self) {
     next = one->next;
     if (protocol->sweep != NULL) protocol->sweep(one);
     if (one->is_held && has_hung_up(one)) {
-      /* It takes nobody's place for longer. What was not looked at yet is not looked at. */
+      /* It takes nobody's place for longer. A request that was not looked at yet is not looked
+       * at. */
       if (one->refusing != 0)
         end_pause(one);
       else
@@ -599,7 +601,8 @@ static void stop_listening(weir_loop *loop) {
     weir_port *port = &loop->ports[i];
     event_del(&port->accepts);
     if (port->config->kind == WEIR_CONFIG_SYSTEMD) continue;
-    /* What waits at a unix socket can still be accepted behind its end; at TCP it would be gone. */
+    /* Connections that wait at a unix socket can still be accepted behind its end; at TCP they
+     * would be gone. */
     if (port->config->kind == WEIR_CONFIG_UNIX) shutdown(port->fd, SHUT_RDWR);
     accept_some(port, WEIR_SOCKET_WAITING_MOST);
     if (port->config->kind == WEIR_CONFIG_TCP) shutdown(port->fd, SHUT_RDWR);
@@ -678,7 +681,7 @@ static void finish_turn(weir_loop *loop) {
   if (loop->pending_count > 0) answer_all_pending(loop);
   if (loop->reply.capacity > REPLY_KEPT) weir_bytes_free(&loop->reply);
 
-  /* What holds for a listener may change with a snapshot: its secrets, the answers it gives. */
+  /* A listener's secrets and answers may change with a snapshot. */
   weir_registry *before = turn->registry;
   turn->registry = weir_registry_fetch(&loop->mailbox, before);
   if (turn->registry != before) {

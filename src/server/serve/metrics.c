@@ -157,7 +157,7 @@ static void write_path(const weir_domain *domain, const weir_descriptor *node, w
   }
 }
 
-/* What is told of a limit: one figure for each outcome, or how often that was near the limit. */
+/* The figures of a limit: one for each outcome, or how often that was near the limit. */
 typedef enum limit_figures { REQUESTS, HITS, NEAR } limit_figures;
 
 static const struct {
@@ -193,7 +193,7 @@ static void write_figures(const weir_limit_counts *counts, limit_figures figures
   }
 }
 
-/* Of the first of each domain. */
+/* Writes the figures of the first limits of each domain. */
 static void write_limits(const weir_service *service, const weir_limit_counts *sum,
                          limit_figures figures, weir_bytes *out) {
   const weir_descriptors *all = service->front->turn.registry->descriptors;

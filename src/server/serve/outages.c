@@ -1,6 +1,6 @@
-/* What becomes of stores, in the log: a line for a server that is lost, for one that is back, for one that
- * refuses, with its own words, and for one with another address or a wrong clock. The library's watch finds it
- * out: it compares what is counted anyway, and asks no store. */
+/* Logs the fate of stores: a line for a server that is lost, for one that is back, for one that
+ * refuses, with its own words, and for one with another address or a wrong clock. The library's
+ * watch finds it out: it compares what is counted anyway, and asks no store. */
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 
 #include "array.h"
 
-/* What answers are made of. */
+/* The parts that answers are made of. */
 typedef struct weir_pending_sizes {
   size_t answers, asked, sets, members, parts, bytes, costs, places;
 } weir_pending_sizes;

@@ -13,8 +13,8 @@ typedef struct weir_pending {
   size_t left;               /* requests that are not decided yet */
 } weir_pending;
 
-/* Of a turn's answers from `first` on, with the snapshot and the limiters that they need. The turn is to do
- * nothing more with them. NULL: no memory, and nothing has changed. */
+/* Takes a turn's answers from `first` on, with the snapshot and the limiters that they need. The
+ * turn is to do nothing more with them. NULL: no memory, and nothing has changed. */
 weir_pending *weir_pending_create(const weir_turn *turn, uint32_t first, void *client);
 void weir_pending_destroy(weir_pending *pending);
 

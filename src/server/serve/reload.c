@@ -1,6 +1,6 @@
-/* How a configuration comes into use: it is read, its new stores are connected to, so that no client
- * waits for a greeting, and then every loop is handed the snapshot. What it may not change (listeners,
- * the number of loops) stays as it was, and is said. */
+/* How a configuration comes into use: it is read, its new stores are connected to, so that no
+ * client waits for a greeting, and then every loop is handed the snapshot. Settings that it may not
+ * change (listeners, the number of loops) stay as they were, and it says so. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

@@ -78,7 +78,7 @@ static bool ask_tick(weir_connection *connection, weir_order *order, weir_bytes 
   return true;
 }
 
-/* Of a request that shows a credential: all of it, as it may show several. */
+/* The mark of a request that shows a credential: made of all of it, as it may show several. */
 static uint64_t mark_of(const weir_connection *connection, const weir_resp_request *request) {
   uint64_t mark = 0;
   for (size_t i = 0; i < request->count; i++)

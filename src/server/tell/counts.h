@@ -1,6 +1,6 @@
-/* What a loop has seen and answered: in all, limiter by limiter, and by the keys that are denied most
- * or cost most beyond what was taken.
- * Its thread alone adds; any thread may read the counts, and the main thread the rest. */
+/* The sights and answers of a loop: in all, limiter by limiter, and by the keys that are denied
+ * most or cost most beyond what was taken. Its thread alone adds; any thread may read the counts,
+ * and the main thread the rest. */
 #ifndef WEIR_TELL_COUNTS_H
 #define WEIR_TELL_COUNTS_H
 
@@ -77,7 +77,7 @@ static inline void weir_serve_count(_Atomic uint64_t *count, uint64_t more) {
 /* --- by limiter -----------------------------------------------------------------------------------
  */
 
-/* What the limiters on demand are called together; no name of a configuration holds a ':'. */
+/* The limiters on demand go by this name together; no name of a configuration holds a ':'. */
 #define WEIR_SERVED_THROTTLE ":throttle"
 
 typedef enum weir_served_protocol {
@@ -94,7 +94,7 @@ enum {
 };
 #define WEIR_SERVED_NO_LIMIT UINT32_MAX
 
-/* Of one limiter. */
+/* The counts of one limiter. */
 typedef struct weir_served_row {
   char name[WEIR_CONFIG_NAME_MOST + 1];
   struct {
@@ -112,14 +112,15 @@ typedef enum weir_served_keys {
   WEIR_SERVED_KEYS
 } weir_served_keys;
 
-/* Of a snapshot: its limiters in their order, its groups, its domains, then those on demand. */
+/* The rows of a snapshot: its limiters in their order, its groups, its domains, then those on
+ * demand. */
 typedef struct weir_served_table {
   size_t count;
   weir_served_row rows[];
 } weir_served_table;
 
-/* Of the limits of descriptor files; what a request brings is not among them. Of one snapshot: they begin anew
- * with each. */
+/* The counts of the limits of descriptor files; limits that a request brings are not among them.
+ * They are of one snapshot: they begin anew with each. */
 typedef struct weir_served_limits {
   const weir_registry *registry; /* whose */
   weir_limit_counts rows[];      /* by weir_descriptor.limit */
@@ -165,7 +166,7 @@ typedef struct weir_served_part {
 void weir_served_note_part(weir_served *served, const weir_served_part *part,
                            const weir_reply *reply, weir_served_protocol protocol, int64_t now_us);
 
-/* What a domain is called among limiters, which have no '/' in their names: "/DOMAIN". */
+/* A domain's name among limiters, which have no '/' in theirs: "/DOMAIN". */
 void weir_served_name_domain(const weir_domain *domain, char name[WEIR_CONFIG_NAME_MOST + 1]);
 
 /* A turn has decided so many requests. */
@@ -186,7 +187,8 @@ uint64_t weir_served_total(const weir_served_all *all, size_t offset);
 /* By limiter, for the main thread's snapshot. NULL: no memory; free() it. */
 weir_served_table *weir_served_sum(const weir_served_all *all);
 
-/* Of all loops that have the main thread's snapshot, by weir_descriptor.limit. The same. */
+/* Sums the counts of all loops that have the main thread's snapshot, by weir_descriptor.limit. The
+ * same. */
 weir_limit_counts *weir_served_sum_limits(const weir_served_all *all);
 
 /* The keys of which all loops have seen most, of the last one to two windows. Sorted. */

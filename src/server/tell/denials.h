@@ -13,7 +13,7 @@
 
 enum { WEIR_DENIAL_SECRET_BYTES = 16, WEIR_DENIAL_KEY_BYTES = 96 };
 
-/* Of all loops. */
+/* The log of all loops. */
 typedef struct weir_denial_log {
   unsigned char
       secret[WEIR_DENIAL_SECRET_BYTES]; /* this process's: hashes mean nothing elsewhere */
@@ -32,8 +32,8 @@ typedef struct weir_denial_line {
 /* False: this system gives no random bytes. */
 bool weir_denial_log_init(weir_denial_log *log);
 
-/* Of a limiter and a key. Without the secret a key cannot be told by it, nor can two keys be found
- * that share one. */
+/* The hash of a limiter and a key. Without the secret a key cannot be told by it, nor can two keys
+ * be found that share one. */
 uint64_t weir_denial_log_hash(const weir_denial_log *log, const weir_reply *reply);
 
 typedef enum weir_denial_form {
@@ -41,8 +41,8 @@ typedef enum weir_denial_form {
   WEIR_DENIAL_ON_PAGE /* UTF-8, to be escaped as the form that shows it wants it */
 } weir_denial_form;
 
-/* The key as it may be shown: nothing, 16 hexadecimal digits, or the key's first bytes. What is not
- * of the form, or not to be seen, is spelled out, as "\xc3"; and so is the backslash. */
+/* The key as it may be shown: nothing, 16 hexadecimal digits, or the key's first bytes. Bytes that
+ * are not of the form, or not to be seen, are spelled out, as "\xc3"; and so is the backslash. */
 void weir_denial_line_show(const weir_denial_line *denial, weir_denial_form form,
                            char text[WEIR_DENIAL_KEY_BYTES]);
 

@@ -164,7 +164,7 @@ static void *write_lines(void *nothing) {
     write_taken(bytes, length);
     uint64_t now = weir_serve_log_lost();
     if (is_last && now != told) {
-      /* What was lost since that was last said. */
+      /* The lines that were lost since that was last said. */
       char text[64];
       line one;
       snprintf(text, sizeof text, "%" PRIu64 " lines are not in this log", now - told);

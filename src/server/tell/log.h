@@ -1,4 +1,4 @@
-/* What the server has to say: a line on stderr, with its time.
+/* Messages of the server: a line on stderr each, with its time.
  *
  * No thread waits for its reader. A thread of its own writes what others have said; lines that find no
  * room before it are dropped and counted, and the log says how many when it is read again. */
@@ -30,7 +30,7 @@ uint64_t weir_serve_log_lost(void);
 /* A sentence; what is not printable ASCII becomes "?". Any thread. */
 void weir_serve_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What has happened, with its particulars. */
+/* Logs an event, with its particulars. */
 void weir_serve_log_event(const char *what, const weir_log_field *fields, size_t count);
 
 #endif

@@ -39,7 +39,7 @@ weir_sketch_key *weir_sketch_add(weir_sketch *sketch, uint64_t hash, uint64_t am
   return &sketch->entries[at].key;
 }
 
-/* What a key that is not in a sketch may have been added at most. */
+/* A key that is not in a sketch may have been added this much at most. */
 static uint64_t floor_of(const weir_sketch *sketch) {
   if (sketch->count < WEIR_SKETCH_ENTRIES) return 0;
   return sketch->entries[find_lowest(sketch)].count;

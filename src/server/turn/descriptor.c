@@ -51,7 +51,7 @@ static bool deny_too_long(weir_part *found) {
   return true;
 }
 
-/* What limits a descriptor, and under which key. */
+/* Finds the limit of a descriptor, and the key that it counts under. */
 static bool find(weir_turn *turn, const weir_domain *domain,
                  const weir_envoy_descriptor *descriptor, weir_part *found,
                  weir_envoy_refusal *refusal) {
@@ -150,8 +150,8 @@ static bool can_be_over(const weir_part *part) {
   return part->is_limited && !part->rate.is_unlimited && !part->gives_back && !part->shadow;
 }
 
-/* Of several with quota_mode none is over alone, so they are not of the set. What is over whatever its
- * store says lets the set only be looked at. */
+/* Where several have quota_mode none is over alone, so they are not of the set. Where one is over
+ * whatever its store says, the set is only looked at. */
 static void plan_set(const weir_domain *domain, weir_part *parts, size_t count,
                      part_role roles[PARTS_MOST]) {
   size_t quotas = 0, members = 0, behind = 0;
@@ -179,7 +179,7 @@ static void plan_set(const weir_domain *domain, weir_part *parts, size_t count,
   }
 }
 
-/* What counts in the same place is one request of the set, of what all of it costs. */
+/* Parts that count in the same place are one request of the set, of what all of them cost. */
 static bool joins(weir_turn *turn, weir_part *parts, const part_role *roles, size_t index) {
   weir_part *part = &parts[index];
   for (size_t i = 0; i < index; i++) {

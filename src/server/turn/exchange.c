@@ -107,7 +107,7 @@ static void release_batch(weir_exchange *exchange) {
   exchange->count = 0;
 }
 
-/* What is entered is kept for its clients. */
+/* Places that were entered are kept for their clients. */
 static void acquire_batch(weir_exchange *exchange) {
   for (size_t i = 0; i < exchange->count; i++)
     exchange->reservations[i] = NULL;

@@ -103,8 +103,8 @@ static weir_status find_named(const weir_turn *turn, const weir_order *order, we
   return weir_order_is(order, WEIR_VERB_OF_PLACE) ? WEIR_OK : status;
 }
 
-/* Room for them has been made. Of a settlement: what it cost in truth, what was taken, which becomes
- * what is charged, and again what was taken. */
+/* Room for them has been made. A settlement has three: what it cost in truth, what was taken, which
+ * becomes what is charged, and again what was taken. */
 enum { COST_LISTS_MOST = 3 };
 static void add_costs(weir_turn *turn, const weir_order *order, weir_asked *asked) {
   const weir_order_amount *lists[COST_LISTS_MOST] = {order->costs, order->takens, order->takens};

@@ -32,7 +32,7 @@ static weir_status check(const weir_order *order, const weir_named_group *group,
   return WEIR_BAD_ARGUMENT;
 }
 
-/* What becomes of each member, and of how many. */
+/* The part that each member plays, and how many play it. */
 typedef enum role { ALONE, OF_SET, BEHIND, ROLES } role;
 typedef struct plan {
   weir_target targets[WEIR_CONFIG_MEMBERS_MOST];
@@ -87,7 +87,8 @@ static void add_member(weir_turn *turn, const weir_order *order, const plan *mad
     weir_turn_shed(turn, &turn->asked[member->request]);
   if (is_asked && is_shed) return;
 
-  /* What no store is asked, and what is known of the others until one is. */
+  /* Gives the answer of a member that no store is asked for, and what is known of the others until
+   * one is. */
   bool is_blocked = target->kind == WEIR_TARGET_BLOCKED;
   weir_decision figures = {.source = WEIR_SOURCE_LOCAL, .retry_after_us = WEIR_NEVER};
   if (!is_blocked) {
@@ -200,7 +201,7 @@ static size_t find_denier(const weir_turn *turn, const weir_answer *answer,
   return denier;
 }
 
-/* Of an admission the one with the least left, of those that have a say. */
+/* Under an admission the one with the least left, of those that have a say. */
 static size_t find_speaker(const weir_asked_member *members, const weir_reply *replies,
                            size_t count) {
   size_t speaker = 0;
@@ -250,7 +251,7 @@ static void tell_whole(weir_group_reply *told, const weir_answer *answer, size_t
   }
 }
 
-/* What was charged can be settled, member by member. */
+/* Charges can be settled, member by member. */
 static void add_stamps(const weir_turn *turn, const weir_answer *answer, weir_group_reply *told) {
   const weir_asked_member *members = &turn->members[answer->is.group.first];
   if (!(answer->is.group.verb->flags & WEIR_VERB_STAMPS) || told->whole.status != WEIR_OK ||

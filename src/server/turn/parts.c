@@ -36,7 +36,7 @@ bool weir_parts_are_expired(const weir_turn *turn, const weir_answer *answer) {
 /* --- giving back --------------------------------------------------------------------------------
  */
 
-/* What is asked of the store, or could be. */
+/* Whether the part is asked of the store, or could be. */
 static bool is_decided(const weir_part *part) {
   return part->is_limited && !part->rate.is_unlimited;
 }
@@ -115,7 +115,7 @@ static weir_status return_hits(const weir_turn *turn, const weir_part *asked, we
   }
 }
 
-/* What these hits were charged for is not known, so they go off what counts now. It is no decision,
+/* Nobody knows what these hits were charged for, so they go off what counts now. It is no decision,
  * and not counted as one. */
 static void return_part(weir_turn *turn, weir_answer *answer, const weir_part *part) {
   weir_request *request = &turn->asked[part->request].request;
@@ -135,7 +135,7 @@ static void return_part(weir_turn *turn, weir_answer *answer, const weir_part *p
   weir_bytes_add(&turn->bytes, why.text, length);
 }
 
-/* What others' denial made useless. What cannot go back stays charged. */
+/* Gives back charges that others' denial made useless. Charges that cannot go back stay. */
 static void give_back(weir_turn *turn, const weir_answer *answer) {
   weir_part *parts = turn->parts + answer->is.parts.first;
   for (size_t i = 0; i < answer->is.parts.count; i++) {

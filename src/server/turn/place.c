@@ -44,8 +44,8 @@ weir_status weir_check_acquire(weir_turn *turn, const weir_order *order, weir_me
   return status == WEIR_OK ? make_place(turn, order, found, why) : status;
 }
 
-/* What is to be released is taken out of the keeper's hands here. Where nothing is held, as the key was in a list,
- * the limiter must still be there. */
+/* A place that is to be released is taken out of the keeper's hands here. Where nothing is held, as
+ * the key was in a list, the limiter must still be there. */
 weir_status weir_check_place(weir_turn *turn, const weir_order *order, weir_meaning *found,
                              weir_message *why) {
   const weir_hash_text counted = {found->counted, found->counted_length};
@@ -149,7 +149,7 @@ void weir_turn_give_back(weir_turn *turn, size_t request) {
   if (kept != NULL) weir_keeper_release_soon(turn->keeper, kept);
 }
 
-/* What is held; where no place is needed, that is so for ever. */
+/* Tells the place that is held; where no place is needed, that is so for ever. */
 static void tell_place(const weir_asked_place *place, weir_reply *reply) {
   reply->kind = WEIR_REPLY_HELD;
   reply->is.held = (weir_reply_held){.place = place->name,

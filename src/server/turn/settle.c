@@ -1,4 +1,4 @@
-/* What was taken cost something else; to give back is to settle less. */
+/* A request cost something else than was taken; to give back is to settle less. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ weir_status weir_check_settle(weir_turn *turn, const weir_order *order, weir_mea
   return WEIR_BAD_ARGUMENT;
 }
 
-/* What is settled: what the answer to its take has said, as far as it is known. */
+/* Fills in the decision that is settled: the answer to its take, as far as it is known. */
 static void set_taken(weir_request *request, const weir_order *order) {
   request->cost = order->cost; /* which may be 0, and is not the limiter's own then */
   request->decision = (weir_decision){

@@ -1,4 +1,4 @@
-/* What is taken, looked at and reset. */
+/* Takes, peeks and resets. */
 #include <stdio.h>
 
 #include "turn/turn.h"
@@ -78,7 +78,8 @@ void weir_tell_decision(const weir_turn *turn, const weir_answer *answer, weir_d
   decision->retry_after_us = decision->delay_us = 0;
 }
 
-/* What was denied in shadow mode has charged nothing; what brought its rule is not settled. */
+/* A request that was denied in shadow mode has charged nothing; one that brought its rule is not
+ * settled. */
 void weir_tell_taken(const weir_turn *turn, const weir_answer *answer, weir_decision *decision,
                      weir_reply *reply) {
   weir_tell_decision(turn, answer, decision, reply);

@@ -1,10 +1,10 @@
-/* What a turn of a loop collects: requests, and their answers in the order in which they came over each
+/* A turn of a loop collects requests, and their answers in the order in which they came over each
  * connection.
  *
- * What is asked becomes an answer, a place in the order of one connection's answers, and, unless the
- * answer is known, requests, which exchange.c has decided. All of it lies in arrays that the next turn
- * uses again; places in them are numbers, as they move when they grow. The answers of one connection
- * that wait for a store become a turn of their own: pending.c. */
+ * A request becomes an answer, a place in the order of one connection's answers, and, unless the
+ * answer is known, requests, which exchange.c has decided. All of it lies in arrays that the next
+ * turn uses again; places in them are numbers, as they move when they grow. The answers of one
+ * connection that wait for a store become a turn of their own: pending.c. */
 #ifndef WEIR_TURN_TURN_H
 #define WEIR_TURN_TURN_H
 
@@ -103,7 +103,7 @@ typedef struct weir_asked_set {
   size_t denied_by; /* once it is decided: of `count`; where that is the number, none */
 } weir_asked_set;
 
-/* What a group asks of one of its members. */
+/* A group's request to one of its members. */
 typedef struct weir_asked_member {
   const weir_named *named;
   const weir_limiter *limiter; /* NULL: none is asked */
@@ -217,10 +217,12 @@ bool weir_turn_acquire(weir_turn *turn, size_t request, int64_t for_us, weir_mes
 /* Releases places of the request's key and limiter, of this cost at most. False: no memory. */
 bool weir_turn_release(weir_turn *turn, size_t request, int64_t cost);
 
-/* What the request has acquired is released again, soon: the answer says that it was denied. */
+/* The place that the request has acquired is released again, soon: the answer says that it was
+ * denied. */
 void weir_turn_give_back(weir_turn *turn, size_t request);
 
-/* What the caller names an answer by, which the log of denials tells. What is no such name is left out. */
+/* The caller's own name of an answer, which the log of denials tells. A text that is no such name
+ * is left out. */
 void weir_turn_set_id(weir_turn *turn, uint32_t answer, const char *id, size_t length);
 
 /* Until when the request is worth deciding: those of one caller have the same end, so that all are
@@ -241,7 +243,7 @@ bool weir_turn_is_over(const weir_turn *turn, size_t request);
 /* The parts of an answer are wanted no more: unless they have been decided already, they will not be. */
 void weir_turn_cancel(weir_turn *turn, uint32_t answer);
 
-/* What is to be said for a WEIR_ANSWER_REQUEST. The decision is kept in `decision`. */
+/* Words a WEIR_ANSWER_REQUEST. The decision is kept in `decision`. */
 void weir_turn_reply(const weir_turn *turn, const weir_answer *answer, weir_decision *decision,
                      weir_reply *reply);
 
@@ -254,7 +256,7 @@ void weir_turn_clear(weir_turn *turn);
 uint32_t weir_groups_add(weir_turn *turn, const weir_order *order, unsigned note,
                          weir_status *status, weir_message *why);
 
-/* What is to be said for a WEIR_ANSWER_GROUP. */
+/* Words a WEIR_ANSWER_GROUP. */
 void weir_groups_reply(const weir_turn *turn, const weir_answer *answer, weir_group_reply *told);
 
 /* --- Envoy's service: a request of several descriptors, decided in one turn and answered as one ---- */
@@ -298,7 +300,7 @@ void weir_parts_return(weir_turn *turn, weir_answer *answer);
 
 /* --- what a verb does: find.c has the row of each; its functions stand in take.c, settle.c and place.c -- */
 
-/* What a request means: the limiter that answers it, or the list that its key stands in. */
+/* The meaning of a request: the limiter that answers it, or the list that its key stands in. */
 typedef struct weir_meaning {
   weir_target target;
   const weir_named
@@ -315,7 +317,8 @@ typedef struct weir_meaning {
 } weir_meaning;
 
 typedef struct weir_verb_turn {
-  /* Whether it may be asked so. What else it needs is made here, too: there is room for its answer. */
+  /* Whether it may be asked so. It also makes what else the request needs: there is room for its
+   * answer. */
   weir_status (*check)(weir_turn *turn, const weir_order *order, weir_meaning *found,
                        weir_message *why);
   /* The request has been added, with what every verb has: key, cost and costs. */
@@ -376,12 +379,12 @@ void weir_turn_answer_alone(weir_request *request, bool allowed, weir_decision f
 /* NULL: there is none. */
 const weir_store *weir_turn_store(const weir_turn *turn, const weir_config_store *store);
 
-/* What is taken can be settled by this later. */
+/* The stamp by which a take can be settled later. */
 weir_take_stamp weir_turn_stamp(const weir_turn *turn, const weir_asked *asked, const char *tier,
                                 bool is_idle);
 
-/* Decides a set. What of it is to be asked behind that has its limiter still: the caller has it decided as any
- * other. False: none is, as some had their answers. */
+/* Decides a set. Requests that are to be asked behind it keep their limiters: the caller has them
+ * decided as any others. False: none is, as some had their answers. */
 bool weir_set_decide(weir_turn *turn, weir_asked_set *set);
 
 #endif

@@ -82,7 +82,7 @@ static bool next_field(reader *from, field *read) {
   }
 }
 
-/* Of another type it is another field, as every reader of protobuf takes it. */
+/* A field of another type is another field, as every reader of protobuf takes it. */
 static bool is(const field *read, uint64_t number, unsigned type) {
   return read->number == number && read->type == type;
 }
@@ -195,8 +195,8 @@ bool weir_grpc_read_health(const char *bytes, size_t length, const char **servic
 
 /* --- writing ------------------------------------------------------------------------------------
  *
- * What is 0 or empty is not written, as in proto3. The length of a message stands before it, so it is
- * reckoned first. */
+ * Members that are 0 or empty are not written, as in proto3. The length of a message stands before
+ * it, so it is reckoned first. */
 
 enum { CODE_OK = 1, CODE_OVER_LIMIT = 2 };
 

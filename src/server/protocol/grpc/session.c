@@ -1,11 +1,11 @@
 /* gRPC on nghttp2. Frames are handed to it one by one, each when it is whole, so that what comes of
  * one is known before the next.
  *
- * A stream is a call: its fields and its one message come through the callbacks, it is handed out when
- * it is whole, and its answer is given back under its number. It is dropped when nghttp2 closes it. What
- * a client can have for nothing is counted on the way: frames before nghttp2 sees them, bytes of
- * messages as they come, resets when a stream closes. All of it is one story, as the callbacks and the
- * answers work on the same streams. */
+ * A stream is a call: its fields and its one message come through the callbacks, it is handed out
+ * when it is whole, and its answer is given back under its number. It is dropped when nghttp2
+ * closes it. A client's costless work is counted on the way: frames before nghttp2 sees them, bytes
+ * of messages as they come, resets when a stream closes. All of it is one story, as the callbacks
+ * and the answers work on the same streams. */
 #include "protocol/grpc/session.h"
 
 #include <nghttp2/nghttp2.h>
@@ -25,7 +25,7 @@ _Static_assert(sizeof weir_grpc_full == WEIR_GRPC_FULL_BYTES + 1, "a NUL behind 
 enum { PREFACE_BYTES = 24, HEAD_BYTES = 9, FRAME_MOST = 16384, PREFIX_BYTES = 5 };
 enum { SPARE_MOST = 16, SPARE_BYTES = 1024, CREDENTIAL_MOST = 8192, CONTINUATIONS_MOST = 8 };
 
-/* What a client may do for nothing: so many at once, and one more in each of so many microseconds.
+/* A client may do so many things for nothing at once, and one more in each of so many microseconds.
  * Frames that ask for nothing (PING, SETTINGS, WINDOW_UPDATE, ...), of which every call pays for a
  * few; and calls that are reset before their answer. */
 enum { IDLE_FRAMES = 1000, IDLE_FRAME_US = 10000, FRAMES_OF_CALL = 8 };
@@ -294,8 +294,8 @@ static int on_frame(nghttp2_session *http2, const nghttp2_frame *frame, void *se
   return 0;
 }
 
-/* What must not go before another frame has gone: PING would overtake GOAWAY, and a stream that is
- * reset has no answer. */
+/* Two things must wait until another frame has gone: PING would overtake GOAWAY, and a stream that
+ * is reset has no answer. */
 static int on_sent(nghttp2_session *http2, const nghttp2_frame *frame, void *self) {
   weir_grpc_session *session = self;
   if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)

@@ -1,7 +1,8 @@
 /* gRPC over HTTP/2, of one client: bytes in, calls out of them, answers back as bytes.
  *
- * What HTTP/2 lets a client make of little is bounded here: streams, the fields of one, what is kept
- * of requests that are not whole, frames that ask for nothing, streams that are reset unanswered. */
+ * HTTP/2 lets a client make much of little, which is bounded here: streams, the fields of one, what
+ * is kept of requests that are not whole, frames that ask for nothing, streams that are reset
+ * unanswered. */
 #ifndef WEIR_PROTOCOL_GRPC_SESSION_H
 #define WEIR_PROTOCOL_GRPC_SESSION_H
 
@@ -100,8 +101,8 @@ typedef enum weir_grpc_reading {
   WEIR_GRPC_ENDS  /* nothing more is read: what weir_grpc_write() still says is the end */
 } weir_grpc_reading;
 
-/* Reads frames off the front, up to the first call that is whole. `now_us`: a clock that does not go
- * back. What is no call (another path, say) is answered without being one. */
+/* Reads frames off the front, up to the first call that is whole. `now_us`: a clock that does not
+ * go back. A request that is no call (of another path, say) is answered without being one. */
 weir_grpc_reading weir_grpc_read(weir_grpc_session *session, const char *bytes, size_t length,
                                  int64_t now_us, size_t *used, weir_grpc_call *call);
 
@@ -114,7 +115,7 @@ bool weir_grpc_is_broken(const weir_grpc_session *session);
 /* Whether somebody still waits for the answer. */
 bool weir_grpc_is_open(weir_grpc_session *session, int32_t stream);
 
-/* What `gone` is to be told of the call. */
+/* Sets the note of the call that `gone` is given. */
 void weir_grpc_note(weir_grpc_session *session, int32_t stream, uint32_t note);
 
 /* Where the answer's message is to be written: behind what is there. NULL: it is gone, or there is
@@ -135,8 +136,8 @@ void weir_grpc_watch(weir_grpc_session *session, int32_t stream, weir_grpc_healt
 /* Refuses what has begun before and is not whole yet; how many were there. */
 size_t weir_grpc_expire(weir_grpc_session *session, int64_t before_us);
 
-/* Asks the client to begin no more. What it began before it knew is read and answered. Asked again,
- * it is nothing. */
+/* Asks the client to begin no more. Calls that it began before it knew are read and answered. Asked
+ * again, it is nothing. */
 void weir_grpc_leave(weir_grpc_session *session);
 bool weir_grpc_is_leaving(const weir_grpc_session *session);
 
@@ -146,10 +147,10 @@ void weir_grpc_dismiss(weir_grpc_session *session);
 /* Whether it has nothing to write that it could. */
 bool weir_grpc_is_quiet(weir_grpc_session *session);
 
-/* What is to be sent, so far as the client's windows let it. False: that was the last. */
+/* Writes the bytes to be sent, so far as the client's windows let it. False: that was the last. */
 bool weir_grpc_write(weir_grpc_session *session, weir_bytes *out);
 
-/* What one is sent who comes when there are too many: WEIR_GRPC_FULL_BYTES. */
+/* The bytes for a client that comes when there are too many: WEIR_GRPC_FULL_BYTES. */
 extern const char weir_grpc_full[];
 enum { WEIR_GRPC_FULL_BYTES = 26 };
 

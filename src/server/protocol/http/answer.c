@@ -70,7 +70,7 @@ static void begin(int status, unsigned format, weir_bytes *out) {
     weir_bytes_text(out, format & WEIR_HTTP_READS ? "Allow: GET, HEAD\r\n" : "Allow: POST\r\n");
 }
 
-/* What stands behind the fields of an answer: type, length and body. */
+/* Writes the rest of an answer behind its fields: type, length and body. */
 static void end(const char *type, const weir_bytes *body, unsigned format, weir_bytes *out) {
   if (body->length > 0) {
     weir_bytes_text(out, "Content-Type: ");
@@ -142,7 +142,7 @@ static void add_cost(weir_bytes *out, const char *name, const weir_reply *reply)
   weir_bytes_text(out, "]");
 }
 
-/* What is held. In JSON a number above 2^53 would not be the same everywhere. */
+/* The place that is held. In JSON a number above 2^53 would not be the same everywhere. */
 static void write_held(const weir_reply_held *held, weir_bytes *out) {
   weir_bytes_text(out, ",\"token\":\"");
   weir_bytes_number(out, (int64_t)held->token);
@@ -162,7 +162,7 @@ static void write_keys(const weir_reply *reply, weir_bytes *out) {
   if (is_group) weir_bytes_text(out, "]");
 }
 
-/* What weir take --json prints, with true or false for allowed. */
+/* The members that weir take --json prints, with true or false for allowed. */
 static void write_decision(const weir_order *order, const weir_reply *reply, weir_bytes *out) {
   const weir_decision *decision = reply->decision;
   bool charges = !weir_order_is(order, WEIR_VERB_LOOKS) && decision != NULL && decision->allowed;
@@ -209,7 +209,7 @@ static void write_decision(const weir_order *order, const weir_reply *reply, wei
   weir_bytes_text(out, "}\n");
 }
 
-/* Of what was released: whether it was held until then, and whether the store knows. */
+/* The answer to a release: whether the place was held until then, and whether the store knows. */
 static void write_place(const weir_order *order, const weir_reply *reply, weir_bytes *out) {
   weir_bytes_text(out, reply->is.held.is_held ? "{\"held\":true" : "{\"held\":false");
   if (weir_order_is(order, WEIR_VERB_RELEASES)) {

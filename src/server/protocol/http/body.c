@@ -8,7 +8,7 @@
 
 #include "protocol/http/call.h"
 
-/* What a client has sent stands in it, and may have been cut within a character. */
+/* The message may hold text of a client's, which may have been cut within a character. */
 bool weir_http_decline(weir_http_refusal *refusal, int status, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);

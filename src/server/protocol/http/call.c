@@ -1,8 +1,9 @@
-/* Who sends a request, and what it asks.
+/* Finds who sends a request, and what it asks.
  *
  * A browser may be talked into sending a request that its user does not mean. It adds Origin,
- * Sec-Fetch-Site and Host, which no page can change: by them a page of another origin is told from a
- * program that means this server. What is asked stands in the path of a check, or in a body of JSON. */
+ * Sec-Fetch-Site and Host, which no page can change: by them a page of another origin is told from
+ * a program that means this server. The question stands in the path of a check, or in a body of
+ * JSON. */
 #include "protocol/http/call.h"
 
 #include <arpa/inet.h>
@@ -399,7 +400,7 @@ bool weir_http_is_check(const weir_http_request *request) {
   return find_check(request) != NULL;
 }
 
-/* What is asked by POST, but no verb of weir. */
+/* Paths that are asked by POST and are no verb of weir. */
 static const struct {
   const char *path;
   bool (*read)(const weir_http_request *, weir_http_call *, weir_http_refusal *);

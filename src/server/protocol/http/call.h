@@ -1,4 +1,4 @@
-/* What an HTTP request asks, and the bytes of its answer. */
+/* The question of an HTTP request, and the bytes of its answer. */
 #ifndef WEIR_PROTOCOL_HTTP_CALL_H
 #define WEIR_PROTOCOL_HTTP_CALL_H
 
@@ -36,7 +36,7 @@ typedef struct weir_http_request {
   bool keeps_alive;
 } weir_http_request;
 
-/* What has been read of a request whose end has not come. Zero it at the start of each. */
+/* The part that has been read of a request whose end has not come. Zero it at the start of each. */
 typedef struct weir_http_parser {
   uint32_t position; /* the head does not end before */
   uint32_t whole;    /* bytes of the whole request; 0: not known */
@@ -67,7 +67,7 @@ bool weir_http_is(weir_http_text text, const char *word);
 /* Whether this, and nothing else, is the path. */
 bool weir_http_is_path(const weir_http_request *request, const char *path);
 
-/* Of a hexadecimal digit; -1: it is none. */
+/* The value of a hexadecimal digit; -1: it is none. */
 int weir_http_hex_value(char digit);
 
 /* The chunk at a position of the body, which goes on behind it. False: it was the last, which is
@@ -87,7 +87,7 @@ enum weir_http_form {
   WEIR_HTTP_THROTTLE  /* JSON as throttlecrab words it */
 };
 
-/* What the answer must look like besides: bits, kept beside what is asked. */
+/* The form that the answer must have besides: bits, kept beside what is asked. */
 enum weir_http_format {
   WEIR_HTTP_CLOSES = 1 << 0,
   WEIR_HTTP_HEAD = 1 << 1,
@@ -106,14 +106,15 @@ typedef struct weir_http_call {
 
 void weir_http_call_free(weir_http_call *call);
 
-/* What is answered instead of a decision: a status of HTTP and a sentence. */
+/* An answer in place of a decision: a status of HTTP and a sentence. */
 typedef struct weir_http_refusal {
   int status;
   weir_message why;
 } weir_http_refusal;
 
-/* What a request asks, by its method, path and body. For a check (form WEIR_HTTP_CHECK) the key is
- * still to be found, as the limiter has a say in where it stands. False: *refusal is the answer. */
+/* Reads the question of a request from its method, path and body. For a check (form
+ * WEIR_HTTP_CHECK) the key is still to be found, as the limiter has a say in where it stands.
+ * False: *refusal is the answer. */
 bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
                          weir_http_refusal *refusal);
 
@@ -146,7 +147,7 @@ void weir_http_answer(const weir_order *order, unsigned format,
 /* To POST /json. */
 void weir_http_answer_envoy(const weir_envoy_answer *answer, unsigned format, weir_bytes *out);
 
-/* What is answered where there is none. */
+/* Words a refusal, where there is no answer. */
 void weir_http_word_envoy(const weir_envoy_refusal *refusal, weir_http_refusal *worded);
 
 /* A problem of application/problem+json. */
@@ -188,7 +189,7 @@ bool weir_http_is_json(const weir_http_request *request, weir_http_refusal *refu
 bool weir_http_read_body(const weir_http_request *request, const weir_http_member *members,
                          size_t count, weir_http_call *call, weir_http_refusal *refusal);
 
-/* Of POST /json. */
+/* Reads the body of POST /json. */
 bool weir_http_read_envoy(const weir_http_request *request, weir_http_call *call,
                           weir_http_refusal *refusal);
 

@@ -39,7 +39,7 @@ int weir_http_hex_value(char digit) {
   return -1;
 }
 
-/* Of names of methods and fields. */
+/* Names of methods and fields are tokens. */
 static bool is_token(weir_http_text text) {
   static const char marks[] = "!#$%&'*+-.^_`|~";
   for (size_t i = 0; i < text.length; i++) {

@@ -71,7 +71,7 @@ static weir_resp_outcome refuse(const weir_resp_call *call, const char *text) {
   return WEIR_RESP_ANSWERED;
 }
 
-/* What stands behind the name may be a secret. */
+/* The words behind the name may be a secret. */
 static weir_resp_outcome refuse_unknown(const weir_resp_call *call) {
   enum { SHOWN_MOST = 64 };
   char text[SHOWN_MOST + 32];
@@ -124,7 +124,7 @@ static bool set_name(const weir_resp_call *call, const weir_resp_argument *name)
   return true;
 }
 
-/* HELLO [2|3 [AUTH user password] [SETNAME name]]. What is refused changes no version. */
+/* HELLO [2|3 [AUTH user password] [SETNAME name]]. A refusal changes no version. */
 static weir_resp_outcome run_hello(const weir_resp_call *call) {
   static const char version[] = WEIR_VERSION_TEXT;
   const weir_resp_argument *arguments = call->arguments;
@@ -159,7 +159,7 @@ static weir_resp_outcome run_hello(const weir_resp_call *call) {
              "$7\r\nmodules\r\n*0\r\n");
 }
 
-/* The connection is as at its start. What it holds stays held: it has not ended. */
+/* The connection is as at its start. Its places stay held: it has not ended. */
 static weir_resp_outcome run_reset(const weir_resp_call *call) {
   *call->session = (weir_resp_session){.id = call->session->id};
   return say(call, "+RESET\r\n");
@@ -302,8 +302,8 @@ static bool read_figures(const weir_resp_call *call, weir_resp_figures *figures)
   return true;
 }
 
-/* CL.THROTTLE and THROTTLE key max_burst count period [quantity]. Of the first a full bucket holds one
- * more than max_burst. A quantity of 0 looks and takes nothing. */
+/* CL.THROTTLE and THROTTLE key max_burst count period [quantity]. Under CL.THROTTLE a full bucket
+ * holds one more than max_burst. A quantity of 0 looks and takes nothing. */
 static weir_resp_outcome run_with_rule(const weir_resp_call *call) {
   bool is_cell = call->form == CL_THROTTLE;
   if (is_cell && !call->server->throttle)
@@ -481,7 +481,7 @@ static void write_large(weir_bytes *out, uint64_t number) {
   weir_resp_bulk(out, text, (size_t)(weir_digits(text, (int64_t)number) - text));
 }
 
-/* What is held: its place, which only an answer that gives one has, and until when. */
+/* The place that is held: its name, which only an answer that gives one has, and until when. */
 static void write_held(weir_bytes *out, const weir_reply *reply, bool names_it) {
   static const weir_reply_held nothing = {.is_held = false};
   char name[WEIR_PLACE_NAME_BYTES];
@@ -510,8 +510,9 @@ static void write_place(weir_bytes *out, const weir_order *order, const weir_rep
   weir_resp_bulk(out, store, strlen(store));
 }
 
-/* What takes and settles has a stamp behind all else: empty where there is nothing to be settled. What
- * acquires has its place behind that, and a group the name of the limiter that denies. */
+/* The answer to a take or a settlement has a stamp behind all else: empty where there is nothing to
+ * be settled. That to an acquire has its place behind it, and a group's the name of the limiter
+ * that denies. */
 static void write_fields(weir_bytes *out, const weir_order *order, const weir_reply *reply) {
   const weir_decision *decision = reply->decision;
   bool may_charge = !weir_order_is(order, WEIR_VERB_LOOKS);

@@ -1,4 +1,4 @@
-/* What a RESP request means, and the bytes of its answer. */
+/* The meaning of a RESP request, and the bytes of its answer. */
 #ifndef WEIR_PROTOCOL_RESP_COMMAND_H
 #define WEIR_PROTOCOL_RESP_COMMAND_H
 
@@ -34,7 +34,7 @@ typedef struct weir_resp_request {
   weir_resp_argument arguments[WEIR_RESP_ARGUMENTS_MOST];
 } weir_resp_request;
 
-/* What has been read of a request whose end has not come. Zero it at the start of each. */
+/* The part that has been read of a request whose end has not come. Zero it at the start of each. */
 typedef struct weir_resp_parser {
   uint32_t position; /* all before it has been read */
   uint32_t expected; /* arguments of the array; 0: not known */
@@ -59,8 +59,8 @@ weir_resp_reading weir_resp_parse(weir_resp_parser *parser, const weir_resp_limi
 
 enum { WEIR_RESP_NAME_MOST = 64 }; /* bytes of CLIENT SETNAME */
 
-/* What CL.THROTTLE and THROTTLE bring behind the key: max_burst, count, period and quantity. Their words
- * are kept as they came, since a client mostly brings the same again. */
+/* The words of CL.THROTTLE and THROTTLE behind the key: max_burst, count, period and quantity.
+ * Their words are kept as they came, since a client mostly brings the same again. */
 enum { WEIR_RESP_FIGURES = 4, WEIR_RESP_FIGURE_BYTES = 64 };
 typedef struct weir_resp_figures {
   size_t count;  /* of arguments of the request */
@@ -78,7 +78,7 @@ typedef struct weir_resp_session {
   bool speaks_3; /* RESP3, since HELLO 3; else RESP2 */
 } weir_resp_session;
 
-/* What a command may need to know of its server. */
+/* A command's view of its server. */
 typedef struct weir_resp_server {
   const weir_config_credential *credentials;
   size_t credential_count; /* 0: none is asked for */

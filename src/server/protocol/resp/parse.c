@@ -1,6 +1,6 @@
-/* A parser that reads each byte once, wherever a request is cut, and notes where arguments stand as it
- * comes to them. What waits for more takes 20 bytes, not two numbers an argument: arguments that came
- * with earlier bytes are looked up again once the request is whole. */
+/* A parser that reads each byte once, wherever a request is cut, and notes where arguments stand as
+ * it comes to them. A request that waits for more takes 20 bytes, not two numbers an argument:
+ * arguments that came with earlier bytes are looked up again once the request is whole. */
 #include "protocol/resp/command.h"
 
 #include <string.h>
@@ -36,8 +36,8 @@ static inline size_t read_short(const char *first, size_t *size) {
   return next <= 9 && memcmp(first + 2, "\r\n", 2) == 0 ? 4 : 0;
 }
 
-/* "<mark><number>\r\n" at `from`. `behind`: where the next thing stands. What is long, negative or wrong
- * is said once its line is there. */
+/* "<mark><number>\r\n" at `from`. `behind`: where the next thing stands. A size that is long,
+ * negative or wrong is told once its line is there. */
 static weir_resp_reading read_size(const reading *self, size_t from, const char *complaint,
                                    int64_t *size, size_t *behind) {
   const char *first = self->bytes + from + 1;
