@@ -18,7 +18,7 @@
 /* To look while the clock runs takes the processor from those that are measured. */
 enum { START_US = 5000, LOOK_US = 500, RARE_LOOK_US = 20000, NOT_KNOWN = -1 };
 
-/* What the processes of one slice share with the one that waits for them. */
+/* The processes of one slice share this with the one that waits for them. */
 struct shared {
   atomic_int_fast64_t go;
   weir_bench_share shares[];
@@ -222,7 +222,7 @@ static weir_status run_slice(struct run *run, const weir_bench_contestant *conte
   }
   if (status == WEIR_OK) return WEIR_OK;
 
-  /* Whose the message is, without what its URL may hold of secrets. */
+  /* Names the contestant of a message, without the secrets that its URL may hold. */
   const char *beside = contestant->baseline ? "raw loop beside " : "";
   bool in_memory = strncmp(contestant->url, "memory:", 7) == 0;
   if (target->via != WEIR_BENCH_STORE)

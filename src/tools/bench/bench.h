@@ -10,8 +10,8 @@
 
 /* --- samples ------------------------------------------------------------------------------------
  *
- * What a benchmark draws before its clock runs, so that drawing costs nothing then, and where it
- * puts what it measures: keys and latencies. */
+ * A benchmark draws its keys before its clock runs, so that drawing costs nothing then, and puts
+ * its latencies here. */
 
 /* --- which key comes next -------------------------------------------------------------------- */
 
@@ -93,7 +93,7 @@ typedef struct weir_bench_plan {
   const volatile sig_atomic_t *stop; /* not 0: no further turn; NULL: it never is */
 } weir_bench_plan;
 
-/* One slice: a contestant in one round. What is not known is negative. */
+/* One slice: a contestant in one round. Figures that are not known are negative. */
 typedef struct weir_bench_figures {
   double rate; /* decisions, or increments, a second */
   double p50_us, p99_us, p999_us;
@@ -115,9 +115,9 @@ typedef struct weir_bench_contestant {
   bool pair;     /* it sends two commands an increment */
   weir_bench_figures rounds[WEIR_BENCH_ROUNDS_MOST];
   weir_bench_figures median; /* each figure's own, over the rounds */
-  /* Of a store beside which there is a raw loop: each figure over the raw loop's of the same round,
-   * and of these the median. Negative where one of them is not known. What changes the machine's
-   * pace for a while changes both. */
+  /* Where a store has a raw loop beside it: each figure over the raw loop's of the same round, and
+   * the median of these. Negative where one of them is not known. A change of the machine's pace
+   * changes both. */
   weir_bench_figures ratio;
 } weir_bench_contestant;
 

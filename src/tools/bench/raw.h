@@ -37,7 +37,8 @@ typedef struct weir_bench_target {
   char password[WEIR_BENCH_HOST_BYTES];
 } weir_bench_target;
 
-/* What the URL names. URLs that weir_store_open() refuses are WEIR_BAD_URL here as well. */
+/* Reads the target that the URL names. URLs that weir_store_open() refuses are WEIR_BAD_URL here as
+ * well. */
 weir_status weir_bench_target_read(const char *url, weir_bench_target *target,
                                    weir_message *message);
 
@@ -66,7 +67,7 @@ bool weir_bench_raw_prepare(weir_bench_raw *raw, const weir_bench_key *keys, uin
 bool weir_bench_raw_add(weir_bench_raw *raw, const weir_bench_key *const *keys, unsigned count,
                         bool pair, weir_message *message);
 
-/* What a server of weir has answered. */
+/* The answers of a server of weir. */
 typedef struct weir_bench_answers {
   uint64_t allowed, late; /* late: it had no decision */
 } weir_bench_answers;
@@ -75,8 +76,8 @@ typedef struct weir_bench_answers {
 weir_status weir_bench_raw_ask(weir_bench_raw *raw, const weir_bench_key *const *keys,
                                unsigned count, weir_bench_answers *answers, weir_message *message);
 
-/* What the servers of a target have executed since they began. Memcached counts a meta command as
- * such, and again as what it does. */
+/* The commands that the servers of a target have executed since they began. Memcached counts a meta
+ * command as such, and again as what it does. */
 typedef struct weir_bench_served {
   uint64_t meta;
   uint64_t commands;
@@ -127,7 +128,7 @@ bool weir_bench_wire_read(weir_bench_wire *wire, size_t length, char *text, size
 
 /* --- a server of weir (via.c) ---------------------------------------------------------------- */
 
-/* What a new connection needs before the first request, and at its end. */
+/* The exchanges that a new connection needs before the first request, and at its end. */
 bool weir_bench_via_begin(const weir_bench_target *target, weir_bench_wire *wire,
                           weir_message *message);
 void weir_bench_via_end(weir_bench_wire *wire);
@@ -136,7 +137,8 @@ void weir_bench_via_end(weir_bench_wire *wire);
 void weir_bench_via_say(const weir_bench_target *target, const weir_bench_key *key,
                         weir_bench_wire *wire);
 
-/* Reads the answer. What is no answer to a decision is WEIR_UNAVAILABLE, said in the message. */
+/* Reads the answer. A reply that is no answer to a decision is WEIR_UNAVAILABLE, said in the
+ * message. */
 weir_status weir_bench_via_read(const weir_bench_target *target, weir_bench_wire *wire,
                                 weir_bench_answers *answers, weir_message *message);
 

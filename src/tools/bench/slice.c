@@ -241,8 +241,8 @@ static weir_status touch_by_server(struct team *team, weir_bench_share *share) {
   return status;
 }
 
-/* What is held is left at once. A batch in which no request is answered is tried again: one stall is
- * no reason to give up, a store that is away is. */
+/* Places that it holds are left at once. A batch in which no request is answered is tried again:
+ * one stall is no reason to give up, a store that is away is. */
 static weir_status touch(struct team *team, weir_request *requests, size_t count,
                          weir_bench_share *share) {
   weir_limiter *limiters[TOUCHED_AT_ONCE];

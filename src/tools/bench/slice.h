@@ -8,7 +8,7 @@
 #include "bench/bench.h"
 #include "bench/raw.h"
 
-/* Of one process. */
+/* One process's share. */
 typedef struct weir_bench_share {
   atomic_bool ready; /* warm, and waiting for `go` */
   atomic_bool done;

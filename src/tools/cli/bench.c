@@ -13,11 +13,11 @@
 #include "output.h"
 #include "report.h"
 
-/* Of so many keys a limiter remembers something by default; a benchmark of more asks for more. */
+/* A limiter remembers so many keys by default; a benchmark of more asks for more. */
 enum { KEYS_REMEMBERED = 10000 };
 enum { LABEL_BYTES = 48, LABEL_WIDTH = 28, COLUMNS = 80 };
 
-/* What is shown of the figures, in the order of the tables. */
+/* The figures that are shown, in the order of the tables. */
 typedef struct shown_figure {
   const char *title; /* of the column */
   const char *name;  /* in JSON */
@@ -161,7 +161,7 @@ static bool set(json_t *object, const char *name, json_t *value) {
   return json_object_set_new(object, name, value) == 0;
 }
 
-/* What is not known is null; of ratios only those are there that are known. */
+/* A figure that is not known is null; ratios stand there only where they are known. */
 static json_t *make_figures(const weir_bench_figures *from, bool ratios) {
   json_t *object = json_object();
   bool complete = object != NULL;
@@ -362,7 +362,7 @@ int weir_cli_bench(const weir_cli_options *options) {
     return WEIR_EXIT_NO_DECISION;
   }
   if (bench.via_failed && status == WEIR_UNAVAILABLE) {
-    /* What the status says of stores is not true of a server that was asked in place of one. */
+    /* The status speaks of stores, and is not true of a server that was asked in place of one. */
     weir_cli_error("%s", message.text);
     return WEIR_EXIT_NO_DECISION;
   }

@@ -87,7 +87,7 @@ static void print_numbers(FILE *out, const char *name, const int64_t *numbers, i
     fprintf(out, i == 0 ? "%" PRId64 : ",%" PRId64, numbers[i]);
 }
 
-/* What was charged nowhere, and whether there is any. */
+/* The cost that was charged nowhere, and whether there is any. */
 static bool find_cut(const weir_cli_settled *settled, int64_t *cut) {
   bool some = false;
   for (int i = 0; i < settled->count; i++) {

@@ -11,7 +11,7 @@
 
 enum { WEIR_CLI_NO_TIME = -1 };
 
-/* What is asked about one key, from the command line or from a line of a trace. */
+/* A request for one key, from the command line or from a line of a trace. */
 typedef struct weir_cli_request {
   int64_t time_ms; /* since the Unix epoch, or WEIR_CLI_NO_TIME: asked now */
   const char *key; /* not terminated */
@@ -47,7 +47,7 @@ void weir_cli_released_tabs(FILE *out, const weir_cli_request *request);
 bool weir_cli_decision_json(FILE *out, const weir_cli_request *request,
                             const weir_decision *decision);
 
-/* What is charged now, for each rule that had a cost of its own, and what was cut. */
+/* The charge now, for each rule that had a cost of its own, and what was cut. */
 typedef struct weir_cli_settled {
   const int64_t *reals, *charged;
   int count;

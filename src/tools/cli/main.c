@@ -22,7 +22,7 @@ static int (*const runs[WEIR_CLI_COMMANDS])(const weir_cli_options *options) = {
 #endif
 };
 
-/* What a pager or head may have seen enough of: a closed pipe ends it in silence. */
+/* A pager or head may have seen enough: a closed pipe ends the command in silence. */
 static void may_be_cut_off(void) {
   signal(SIGPIPE, SIG_DFL);
 }

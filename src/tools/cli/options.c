@@ -223,7 +223,7 @@ bool weir_cli_asks_servers_only(const weir_cli_options *options) {
 
 /* --- the command line ------------------------------------------------------------------------ */
 
-/* What is said of an option shows no value, and nothing that no option's name can hold: it may be a
+/* A message about an option shows no value, and nothing that no option's name can hold: it may be a
  * secret. `name` follows the dashes, and `length` bytes of it are before a "=". */
 static void refuse_name(const weir_cli_command *command, const char *name, size_t length) {
   enum { SHOWN_MOST = 40 };

@@ -1,4 +1,4 @@
-/* What commands print for programs, and what they draw. */
+/* Commands print for programs, and draw, by these. */
 #ifndef WEIR_CLI_OUTPUT_H
 #define WEIR_CLI_OUTPUT_H
 
@@ -9,7 +9,7 @@
 
 /* --- JSON ---------------------------------------------------------------------------------------
  *
- * What all commands do alike when they print it. */
+ * Shared by all commands that print it. */
 
 /* Sets a member to text of the input. JSON holds Unicode only, so what is not UTF-8 goes in as
  * base64 (RFC 4648, section 4, with padding) under the name with "_base64" behind. False when

@@ -97,8 +97,8 @@ static void write_program(FILE *out, const char *date) {
 
 /* --- completion ------------------------------------------------------------------------------ */
 
-/* What follows an option of this name is the same for all commands that have it: the first row of
- * each name that takes a value, and NULL behind the last. */
+/* An option's value is the same for all commands that have the option: gives the first row of each
+ * name that takes a value, and NULL behind the last. */
 static const weir_cli_option_row *next_value(size_t *at) {
   while (*at < weir_cli_options_known_count) {
     const weir_cli_option_row *row = &weir_cli_options_known[(*at)++];

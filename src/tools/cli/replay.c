@@ -32,7 +32,7 @@ typedef struct held_place {
   int64_t cost;
 } held_place;
 
-/* What the trace has left open of a key. */
+/* The open ends of a key that the trace has left. */
 typedef struct open_key {
   weir_decision estimate; /* to be settled, where it is allowed */
   held_place *first;      /* what it holds; what entered first comes first */
@@ -71,7 +71,7 @@ static bool is_of_key(const void *context, const void *item, const void *key) {
          memcmp(open->key, line->key, line->key_length) == 0;
 }
 
-/* Of the line's key; NULL: there is nothing. */
+/* Finds those of the line's key; NULL: there is nothing. */
 static open_key **find_open(replay *run, const weir_trace_request *line) {
   uint32_t mark = weir_hash_table_mark(&run->open, line->key, line->key_length);
   return weir_hash_table_find(&run->open, mark, line);
@@ -139,7 +139,7 @@ static weir_status enter(replay *run, const weir_trace_request *line, weir_decis
   return status;
 }
 
-/* What the key has held longest, as at a release. */
+/* Leaves the place that the key has held longest, as at a release. */
 static weir_status leave_first(replay *run, open_key *open) {
   held_place *first = open->first;
   open->first = first->next;
@@ -151,7 +151,7 @@ static weir_status leave_first(replay *run, open_key *open) {
   return status == WEIR_PLACE_LOST ? WEIR_OK : status; /* no work was done that it could harm */
 }
 
-/* What was charged under other rules stays. Nothing is held: nothing is released. */
+/* Charges under other rules stay. Nothing is held: nothing is released. */
 static weir_status leave(replay *run, const weir_trace_request *line, int64_t *cost) {
   open_key **open = find_open(run, line);
   *cost = 0;
@@ -204,7 +204,7 @@ static weir_decision take_out(replay *run, const weir_trace_request *line) {
   return taken;
 }
 
-/* In the place of the key's last one. What was denied leaves none. */
+/* In the place of the key's last one. A denied request leaves none. */
 static weir_status keep_estimate(replay *run, const weir_trace_request *line,
                                  const weir_decision *taken) {
   if (!taken->allowed) {

@@ -44,7 +44,7 @@ int weir_cli_flush(void);
  * Ends in "..." after `most` bytes of the key. */
 void weir_cli_print_key(FILE *out, const char *key, size_t length, size_t most);
 
-/* What a message quotes of an argument or a name of a file: 80 bytes at most, then "..."; in the
+/* A message quotes so much of an argument or a name of a file: 80 bytes at most, then "..."; in the
  * place of what may be a password, "***". weir_cli_error() spells out the rest. */
 enum { WEIR_CLI_SHOWN_MOST = 80 };
 
@@ -68,8 +68,8 @@ typedef enum weir_cli_colour {
   WEIR_CLI_RED
 } weir_cli_colour;
 
-/* What turns a colour on; "" where the stream is no terminal, is a dumb one, or NO_COLOR says no.
- * WEIR_CLI_PLAIN ends every other. */
+/* The bytes that turn a colour on; "" where the stream is no terminal, is a dumb one, or NO_COLOR
+ * says no. WEIR_CLI_PLAIN ends every other. */
 const char *weir_cli_colour_on(FILE *stream, weir_cli_colour colour);
 
 /* A line on the terminal that says how far long work has come. */

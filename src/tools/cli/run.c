@@ -49,7 +49,7 @@ typedef struct task {
   int64_t killed_us; /* COMMAND, by SIGKILL then, weir_monotonic_us() */
 } task;
 
-/* What a terminal or a service manager sends to end or to tell something. */
+/* A terminal or a service manager sends these to end or to tell something. */
 static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
 
 /* --- the command ------------------------------------------------------------------------------- */

@@ -24,8 +24,8 @@ void weir_cli_print_faults(const weir_config_faults *faults) {
   if (faults->count > faults->kept) fprintf(stderr, "and %zu more\n", faults->count - faults->kept);
 }
 
-/* Of each store that has a server whose name is not found: the server would start all the same, and look
- * for it. */
+/* Warns of each store that has a server whose name is not found: the server would start all the
+ * same, and look for it. */
 static void warn_of_names(const weir_registry *registry, weir_config_faults *faults) {
   for (size_t i = 0; i < registry->config->store_count; i++) {
     const weir_config_store *config = &registry->config->stores[i];

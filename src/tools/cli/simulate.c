@@ -109,7 +109,7 @@ static int attack(const weir_cli_options *options, const char *const *rules, siz
   return weir_cli_flush();
 }
 
-/* What only lines of logs say. False after one line on stderr. */
+/* Options about fields are for lines of logs alone. False after one line on stderr. */
 static bool fields_are_of_logs(const weir_cli_options *options) {
   const char *with = options->attack ? "attack" : options->generate != NULL ? "generate" : NULL;
   if (options->duration_field != NULL && with == NULL && options->real_field != NULL) with = "real";

@@ -1,4 +1,4 @@
-/* What simulate does with its requests: a report, recommended limits, a picture. */
+/* The outcome of simulate's requests: a report, recommended limits, a picture. */
 #ifndef WEIR_CLI_SIMULATE_H
 #define WEIR_CLI_SIMULATE_H
 
@@ -58,7 +58,7 @@ typedef enum weir_cli_selected {
   WEIR_CLI_SELECT_NO_MEMORY
 } weir_cli_selected;
 
-/* What a simulation has of a request. */
+/* A simulation's view of a request. */
 typedef struct weir_cli_selected_request {
   weir_access_text key; /* within the line or the selection, good until the next request */
   int64_t cost, real, duration_us;
@@ -140,7 +140,7 @@ void weir_cli_input_close(weir_cli_input *input);
 weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arrival,
                                   weir_message *message);
 
-/* What requests are read into; NULL: not wanted. With `held`, nothing else is. */
+/* Requests are read into these; NULL: not wanted. With `held`, nothing else is. */
 typedef struct weir_cli_readers {
   weir_simulation *simulation;
   weir_record *record;
@@ -156,7 +156,7 @@ int weir_cli_input_read(weir_cli_input *input, const weir_cli_readers *readers);
 
 /* These give the exit status, after one line on stderr where it is not 0. */
 
-/* What a simulation found. */
+/* The findings of a simulation. */
 typedef struct weir_cli_found {
   const weir_simulation *simulation;
   const weir_reals *reals; /* what settling would have spent; NULL: not asked */
@@ -165,13 +165,13 @@ typedef struct weir_cli_found {
   weir_record *record; /* without --top, NULL is fine */
 } weir_cli_found;
 
-/* What the rules decided, how they differ from an exact window, and what they cost: tables, or with
- * --json one object a line, the input's, then a rule's each. With --top it says of so many keys all
- * that the record knows; else less, of a few. */
+/* Prints what the rules decided, how they differ from an exact window, and what they cost: tables,
+ * or with --json one object a line, the input's, then a rule's each. With --top it says of so many
+ * keys all that the record knows; else less, of a few. */
 int weir_cli_simulate_report(const weir_cli_options *options, const weir_cli_found *found);
 
-/* What rules on what is in flight would have denied, of requests with their durations; and as a
- * picture, what was in flight over time. */
+/* Prints what rules on what is in flight would have denied, of requests with their durations; and
+ * as a picture, what was in flight over time. */
 int weir_cli_simulate_held(const weir_cli_options *options, const char *const *rules,
                            size_t rule_count);
 

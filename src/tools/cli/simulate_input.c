@@ -212,7 +212,7 @@ static weir_status take_line(weir_cli_input *input, weir_cli_source *source, con
 
 /* --- one file --------------------------------------------------------------------------------- */
 
-/* Of all that there is to read; 0 or below: not known, as of a pipe. */
+/* The share that has been read of all that there is; 0 or below: not known, as of a pipe. */
 static double share_read(const weir_cli_input *input) {
   int64_t done = 0, all = 0;
   if (input->generator != NULL) {
@@ -228,7 +228,7 @@ static double share_read(const weir_cli_input *input) {
   return all > 0 ? (double)done / (double)all : 0;
 }
 
-/* Of one more line, also where it is no request. */
+/* Counts one more line, also where it is no request. */
 static void count_line(weir_cli_input *input) {
   input->lines++;
   if (weir_cli_progress_is_due(&input->progress))

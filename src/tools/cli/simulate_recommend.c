@@ -25,7 +25,7 @@ typedef struct recommended {
   weir_held held; /* with --duration, in the place of the record */
   size_t count;
   found_limit limits[RECOMMENDED_MOST];
-  /* What the report is about: recommended, one less, as given. */
+  /* The limits that the report is about: recommended, one less, as given. */
   size_t text_count;
   char texts[WEIR_SIMULATION_RULES_MOST][WEIR_RECOMMENDED_TEXT_BYTES];
 } recommended;

@@ -1,4 +1,4 @@
-/* What a simulation found, for people and for programs: the input, then each rule. */
+/* Reports a simulation to people and to programs: the input, then each rule. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +115,7 @@ static void print_reals(const weir_simulation *simulation, const weir_reals *rea
   printf("of %" PRId64 " that all requests cost in truth\n", reals->asked);
 }
 
-/* Of rules on what is in flight. */
+/* Prints the figures of rules on what is in flight. */
 static void print_held(const weir_simulation *simulation, const weir_held *held) {
   char when[WEIR_CLI_TIME_BYTES];
   weir_cli_format_time(held->most_us, when);

@@ -181,7 +181,7 @@ static const char *as_text(weir_access_text text, char *copy, size_t room) {
   return copy;
 }
 
-/* What is no address, a name say, stays as it is. */
+/* A text that is no address, a name say, stays as it is. */
 static weir_access_text find_address(const weir_cli_selection *selection,
                                      const weir_cli_key_part *part, const weir_access *access,
                                      char key[WEIR_HTTP_CLIENT_KEY_BYTES]) {
@@ -192,7 +192,7 @@ static weir_access_text find_address(const weir_cli_selection *selection,
   const weir_http_networks *trusted = part->field == WEIR_ACCESS_CLIENT ? selection->trusted : NULL;
   weir_message unused;
   if (client.length == 0 || (!part->is_cut && trusted == NULL)) return client;
-  /* Of a list that is too long the right end counts, which the nearest proxies have written. */
+  /* The right end of a list that is too long counts, which the nearest proxies have written. */
   if (list.length >= FORWARDED_BYTES) {
     list.at += list.length - (FORWARDED_BYTES - 1);
     list.length = FORWARDED_BYTES - 1;

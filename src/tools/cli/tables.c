@@ -439,8 +439,8 @@ const char *weir_cli_option_nearest(const weir_cli_command *command, const char 
 
 /* --- help ---------------------------------------------------------------------------------------
  *
- * What the program says of itself, from the table of commands and options. Headings are bold on
- * terminals. */
+ * The program's own words about itself, from the table of commands and options. Headings are bold
+ * on terminals. */
 
 enum { SUMMARY_AT = 22 }; /* the column where the meaning of an option begins */
 

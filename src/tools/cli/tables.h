@@ -1,5 +1,5 @@
-/* What the commands and their options are called, and what is said of them: the one place that
- * help, the parser of options, the manual pages and the shell's completion read. */
+/* The names of the commands and their options, and what is said of them: the one place that help,
+ * the parser of options, the manual pages and the shell's completion read. */
 #ifndef WEIR_CLI_TABLES_H
 #define WEIR_CLI_TABLES_H
 
@@ -118,7 +118,7 @@ const char *weir_cli_option_nearest(const weir_cli_command *command, const char 
 
 /* --- help ---------------------------------------------------------------------------------------
  *
- * What the program says of itself. */
+ * The program's own words about itself. */
 
 /* The commands, and where to read on. */
 void weir_cli_help(FILE *out);

@@ -9,7 +9,7 @@
 #include "report.h"
 #include "session.h"
 
-/* What a command asks of the open limiter; `decision` may stay as it is. */
+/* A command's question to the open limiter; `decision` may stay as it is. */
 typedef weir_status ask_function(const weir_cli_options *options, const weir_cli_request *request,
                                  weir_limiter *limiter, weir_decision *decision,
                                  weir_message *message);
@@ -53,7 +53,8 @@ static int run(const weir_cli_options *options, ask_function *ask, int unknown,
   return status == WEIR_UNKNOWN_OUTCOME ? unknown : failed;
 }
 
-/* What is held needs a process that lives as long: take and refund charge once, and end. */
+/* A place needs a process that lives as long as it is held: take and refund charge once, and
+ * end. */
 static bool check_not_held(const weir_limiter *limiter, weir_message *message) {
   if (weir_cli_held_us(limiter) == 0) return true;
   snprintf(message->text, sizeof message->text,

@@ -340,7 +340,7 @@ void weir_inspect_report_held(const weir_probe *all, const weir_rule *rule, size
 
 /* --- the rules of a limiter ---------------------------------------------------------------------
  *
- * What the rules of a limiter need of its store, and what they promise there. */
+ * Tells what the rules of a limiter need of its store, and what they promise there. */
 
 static void tell(const weir_inspect_plan *plan, weir_finding_level level, const char *topic,
                  const char *text) {
@@ -348,7 +348,7 @@ static void tell(const weir_inspect_plan *plan, weir_finding_level level, const 
   plan->tell(plan->context, &finding);
 }
 
-/* What a rule promises, in one sentence. A TTL is shown in whole seconds, rounded up. */
+/* Reports a rule's promise, in one sentence. A TTL is shown in whole seconds, rounded up. */
 static void report_rule(const weir_limiter *limiter, size_t i, const weir_inspect_plan *plan) {
   const weir_rule *rule = &limiter->stack.rules[i];
   char period[WEIR_DURATION_BYTES];

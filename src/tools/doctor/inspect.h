@@ -10,13 +10,13 @@
 #include "rule/rule.h"
 #include "store/store.h"
 
-/* What was measured, of the worst of all servers. */
+/* The figures that were measured, of the worst of all servers. */
 typedef struct weir_inspect_worst {
   int64_t clock_off_us; /* so far a server's clock and this machine's are apart, at least */
   int64_t late_us;      /* p99 of a round trip */
 } weir_inspect_worst;
 
-/* What is inspected, and what it is held against. */
+/* The subject of an inspection, and what it is held against. */
 typedef struct weir_inspect_plan {
   unsigned needs; /* enum weir_need */
   int64_t timeout_us;

@@ -129,7 +129,7 @@ static const struct step {
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
-/* What became of a step, in words; false: what should. */
+/* The outcome of a step, in words; false: what it should be. */
 static bool is_wrong(const struct step *step, const weir_operation *done, const weir_message *why,
                      weir_message *text) {
   static const char *const outcomes[] = {
@@ -394,7 +394,7 @@ void weir_probe_expiry_report(const weir_probe *probe) {
 /* --- the end ------------------------------------------------------------------------------------
  */
 
-/* What cannot be deleted in time goes when its TTL ends. */
+/* Keys that cannot be deleted in time go when their TTL ends. */
 #define CLEAN_US INT64_C(1000000)
 
 void weir_probe_clean(weir_probe *probe) {

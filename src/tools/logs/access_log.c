@@ -110,7 +110,7 @@ static const char *parse_common(weir_line_rest rest, weir_access *access) {
 }
 
 /* "www.example.com:80 " before the client, as vhost_combined has it; an IPv6 address is no host.
- * What stands behind a host must be a whole line: a client with a port looks like a host. */
+ * The rest behind a host must be a whole line: a client with a port looks like a host. */
 static bool parse_vhost(weir_line_rest rest, weir_access *access) {
   weir_access_text host;
   size_t digits = 0;

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <weir/status.h>
 
-/* What a line may say, whatever its form calls it. */
+/* The fields that a line may have, whatever its form calls them. */
 typedef enum weir_access_field {
   WEIR_ACCESS_CLIENT,
   WEIR_ACCESS_USER,
@@ -96,7 +96,7 @@ bool weir_access_format_parse(const weir_access_format *format, const char *text
 
 enum { WEIR_ACCESS_NUMBER_BYTES = 32 };
 
-/* What the fields of the latest line point into; begins zeroed. */
+/* The fields of the latest line point into this; begins zeroed. */
 typedef struct weir_access_json {
   struct json_t *line; /* jansson's */
   char numbers[WEIR_ACCESS_ALL][WEIR_ACCESS_NUMBER_BYTES];
@@ -123,7 +123,7 @@ void weir_access_set_request(weir_access *access, const char *request, size_t le
  * Reading along a line from left to right: what is taken is gone from the rest. Nothing is taken
  * where the answer is false, but for a time, of which a part may be. */
 
-/* What is left of a line. */
+/* The rest of a line. */
 typedef struct weir_line_rest {
   const char *at;
   const char *end;

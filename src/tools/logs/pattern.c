@@ -7,7 +7,7 @@
 
 #include <weir/backend.h>
 
-/* What a piece may mean besides fields. Times are in one run: the first two have blanks in them,
+/* The meanings of a piece besides fields. Times are in one run: the first two have blanks in them,
  * and end by themselves. */
 enum {
   TIME_BRACKETS = WEIR_ACCESS_FIELDS,

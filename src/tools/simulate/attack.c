@@ -1,5 +1,5 @@
-/* Searches the traffic that a rule admits most of: random traffics, improved step by step. What
- * was admitted in any period is held against the bound that is proved. */
+/* Searches the traffic that a rule admits most of: random traffics, improved step by step. The
+ * admissions of any period are held against the bound that is proved. */
 #include "simulate/attack.h"
 
 #include <stdlib.h>

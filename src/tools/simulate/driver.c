@@ -212,7 +212,7 @@ bool weir_slots_execute(weir_slots places[WEIR_PLACES], int64_t now_us, uint64_t
     present = false;
   }
 
-  /* What is absent is made by some, and lives from now on. */
+  /* An absent key is made by some, and lives from now on. */
   if (!present && !refreshed && kind != WEIR_ADD && kind != WEIR_CREATE) {
     operation->outcome = WEIR_ABSENT;
     return true;

@@ -7,7 +7,7 @@
 
 /* --- what a simulated store holds ---------------------------------------------------------------
  *
- * What a simulated store holds for one key under one rule.
+ * The places of a simulated store for one key under one rule.
  *
  * Time only goes forward here, so the entries of a place are made in the order of their index and
  * expire in that order: sorted arrays, with what has expired cut off in front.

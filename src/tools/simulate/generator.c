@@ -174,7 +174,7 @@ static bool read_text(weir_generator *generator, const char *text, weir_message 
 /* --- the heap ----------------------------------------------------------------------------------
  */
 
-/* Of requests at the same moment, in the order of the keys. */
+/* Requests at the same moment come in the order of the keys. */
 static bool is_earlier(const struct stream *a, const struct stream *b) {
   return a->next_us != b->next_us ? a->next_us < b->next_us : a->number < b->number;
 }

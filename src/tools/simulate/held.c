@@ -238,7 +238,8 @@ static weir_status count_limit(trial *tried, int64_t limit, const weir_denied_co
   return try_limit(tried, message);
 }
 
-/* What one less denies, and whether that is one key's doing. A limit of 0 would deny all. */
+/* Counts what a limit that is one less denies, and whether that is one key's doing. A limit of 0
+ * would deny all. */
 static weir_status count_below(trial *tried, weir_recommendation *found, weir_message *message) {
   static const weir_denied_count any = {UINT64_MAX, UINT64_MAX};
   const weir_record *record = &tried->held->record;
@@ -369,7 +370,7 @@ static int compare(const void *left, const void *right) {
   return (a->cost > b->cost) - (a->cost < b->cost);
 }
 
-/* What is in memory becomes a run of the file. */
+/* The requests in memory become a run of the file. */
 static bool write_run(weir_spans *spans) {
   qsort(spans->memory, spans->used, sizeof *spans->memory, compare);
   errno = 0;

@@ -1,5 +1,5 @@
-/* What limits of what is in flight would have denied: requests with their durations, each of which
- * holds its place from its begin to its end.
+/* Limits of what is in flight, and what they would have denied: requests with their durations, each
+ * of which holds its place from its begin to its end.
  *
  * This counts places itself: a rule whose processes live and whose store answers denies exactly what
  * would be more than its limit, whatever its period (docs/guarantees.md, "In flight"). */
@@ -17,8 +17,9 @@
 
 /* --- requests with their durations --------------------------------------------------------------
  *
- * Requests with their durations, sorted by when they began: a log has them by when they ended. What
- * is being sorted has a bound; more of it goes to a temporary file, 24 bytes for each request. */
+ * Requests with their durations, sorted by when they began: a log has them by when they ended. The
+ * part that is being sorted has a bound; more of it goes to a temporary file, 24 bytes for each
+ * request. */
 
 enum { WEIR_SPANS_MOST = 1 << 19 }; /* in memory: 12 MiB, and as much while they are sorted */
 

@@ -1,5 +1,5 @@
-/* The keys that are still in use: those whose last request matters. What there is of
- * those used last stands ready; of all others it is packed. */
+/* The keys that are still in use: those whose last request matters. The keys that were used last
+ * stand ready; all others are packed. */
 #ifndef WEIR_SIMULATE_KEYS_H
 #define WEIR_SIMULATE_KEYS_H
 
@@ -9,7 +9,7 @@
 
 /* --- subjects -----------------------------------------------------------------------------------
  *
- * What there is of one key under one rule, and the same in few bytes.
+ * The state of one key under one rule, and the same in few bytes.
  *
  * A subject in use is made of arrays with room to grow. Most keys of a large log are asked for
  * seldom: theirs are written down as numbers of variable length, times as distances, until they are

@@ -125,7 +125,7 @@ bool weir_measure_decision(weir_measure *measure, const weir_stack *stack, weir_
     measure->most_admitted_key[shown] = '\0';
   }
 
-  /* What the rule that decides takes for used, against what is. */
+  /* The amount that the rule that decides takes for used, against what is. */
   const weir_rule *rule = &stack->rules[decision->rule];
   if (weir_measure_has_estimate(rule) && decision->remaining != WEIR_NOT_KNOWN) {
     int64_t truth = weir_measure_truth(rule, &exact[decision->rule].ruled);

@@ -1,4 +1,4 @@
-/* What is measured of one rule.
+/* The measures of one rule.
  *
  * The yardstick is the exact sliding window with the rule's limit and period: it admits a request
  * iff what was admitted in the last W, this request included, is at most L. Each decision is held
@@ -8,8 +8,8 @@
  *     wrongly allowed: admitted, and together with what the rule admitted in the last W above L
  *     wrongly denied:  denied, though together with that at most L
  *
- * Both are sums of costs. Besides, an exact window of its own history sees the same requests.
- * Of a stack a request is admitted iff it fits into the window of each of its rules.
+ * Both are sums of costs. Besides, an exact window of its own history sees the same requests. A
+ * stack admits a request iff it fits into the window of each of its rules.
  */
 #ifndef WEIR_SIMULATE_MEASURE_H
 #define WEIR_SIMULATE_MEASURE_H
@@ -82,7 +82,8 @@ typedef struct weir_measure {
   int64_t most_admitted_us; /* when: the end of that W */
   char most_admitted_key[WEIR_SHOWN_KEY_BYTES];
 
-  /* Of what the rule takes for used, after each decision, against what it admitted in the last W.
+  /* The errors of what the rule takes for used, after each decision, against what it admitted in
+   * the last W.
    */
   uint64_t errors;
   double error_sum; /* of absolute values, in limits */
@@ -105,9 +106,9 @@ bool weir_measure_decision(weir_measure *measure, const weir_stack *stack, weir_
  * never fits. */
 bool weir_measure_counts(const weir_rule *rule, int64_t cost, bool allowed);
 
-/* What an answer's `remaining` should say is used. As that is never below 0, what denied requests
- * have added beyond the limit cannot be seen in it, and is no error of it; what was admitted beyond
- * is. */
+/* The amount that an answer's `remaining` should say is used. As that is never below 0, what denied
+ * requests have added beyond the limit cannot be seen in it, and is no error of it; what was
+ * admitted beyond is. */
 int64_t weir_measure_truth(const weir_rule *rule, const weir_stamps *ruled);
 
 /* Whether the rule says what it takes for used: windows and quotas. */

@@ -11,7 +11,7 @@
 
 #include <weir/backend.h>
 
-/* What a rule denies on a record. */
+/* A rule and its denials on a record. */
 struct trial {
   weir_record *record;
   const weir_record_key *only; /* the one key that matters; NULL: all do */
@@ -223,8 +223,9 @@ static uint64_t count_above(const weir_record *record, int64_t cost) {
   return count;
 }
 
-/* Of keys and of single requests a larger limit denies no more than a smaller one. Of requests with
- * costs it may, so that the smallest which is enough can lie below one that is not. */
+/* A larger limit denies no more keys, and no more single requests, than a smaller one. Where
+ * requests have costs it may, so that the smallest which is enough can lie below one that is
+ * not. */
 static weir_status look_below(struct search *search, weir_message *message) {
   weir_recommendation *found = search->found;
   const weir_record *record = search->trial.record;
@@ -255,7 +256,7 @@ static weir_status look_below(struct search *search, weir_message *message) {
   return WEIR_OK;
 }
 
-/* What one less denies, and whether that is one key's doing. */
+/* Counts what a limit that is one less denies, and whether that is one key's doing. */
 static weir_status run_below(struct search *search, weir_message *message) {
   weir_recommendation *found = search->found;
   const struct trial *trial = &search->trial;

@@ -13,13 +13,13 @@ enum {
   WEIR_RECOMMEND_REQUESTS_MOST = 500000 /* decided to try smaller limits: a part of a second */
 };
 
-/* What a limit denies; of one key alone, where only that matters. */
+/* The denials of a limit; those of one key alone, where only that matters. */
 typedef struct weir_denied_count {
   uint64_t requests;
   uint64_t keys;
 } weir_denied_count;
 
-/* What may be denied. */
+/* The denials that are allowed. */
 typedef struct weir_goal {
   bool of_keys;    /* keys that are ever denied, not requests */
   int64_t share;   /* of WEIR_RULE_SHARE_WHOLE */

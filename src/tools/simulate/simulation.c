@@ -97,7 +97,7 @@ static weir_status decide(weir_simulation *simulation, size_t i, weir_seen_key *
   weir_status status = weir_driver_decide(driver, &subject->driven, now_us, &request, message);
   if (status != WEIR_OK) return status;
 
-  /* What the store holds of the key; of its bytes a sample. */
+  /* The store's entries for the key; a sample of its bytes. */
   uint64_t entries = 0;
   for (size_t j = 0; j < stack->count; j++)
     entries += weir_slots_count(places + j * WEIR_PLACES);
@@ -352,7 +352,7 @@ static bool spend(weir_real_spent *spent, const weir_stack *stack, weir_exact *e
   return true;
 }
 
-/* What was really spent, less what the rule that was charged least has of it, is cut. */
+/* The real cost, less the part of it under the rule that was charged least, is cut. */
 static weir_status settle(weir_driver *driver, weir_real_sums *sums, weir_subject *subject,
                           const weir_real_request *ended, int64_t taken_us, weir_message *message) {
   int64_t costs[WEIR_RULES_MOST];

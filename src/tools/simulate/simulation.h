@@ -132,15 +132,15 @@ weir_status weir_curve_draw(const weir_curve *curve, weir_message *message);
 
 /* --- what requests cost in truth ----------------------------------------------------------------
  *
- * What requests cost in truth, beside what they said before: how much a rule would have let them spend
- * where it is settled, and where it is only looked at first and charged afterwards.
+ * The real costs of requests, beside what they said before: how much a rule would have let them
+ * spend where it is settled, and where it is only looked at first and charged afterwards.
  *
- * What a request cost is known when time goes on: requests of the same time are under way at once. A
- * settled rule runs on its own machine. To look first is to admit while an exact window of the same
- * limit has anything left, and to charge it what was spent: no store can do better so. */
+ * The real cost of a request is known when time goes on: requests of the same time are under way at
+ * once. A settled rule runs on its own machine. To look first is to admit while an exact window of
+ * the same limit has anything left, and to charge it what was spent: no store can do better so. */
 
-/* In cost, of one stack. What was spent in a period is that of one key, under the rule it filled most,
- * which has this limit. */
+/* In cost, of one stack. The cost that was spent in a period is that of one key, under the rule it
+ * filled most, which has this limit. */
 typedef struct weir_real_spent {
   int64_t cost;
   int64_t most, most_limit;
