@@ -4,14 +4,14 @@
  *     ./event_loop '127.0.0.1:8080' memcached://localhost sliding-window:100/1m
  *     curl -i http://127.0.0.1:8080/alice
  *
- * One thread decides. What has come while it waited for the store is its next batch, so a slow
+ * One thread decides. Requests that come while it waits for the store are its next batch, so a slow
  * store makes batches larger, and everything else that the loop does no slower: /health is answered
  * at once, whatever the limits wait for.
  *
  *     ./event_loop '127.0.0.1:8080' memcached://localhost in-flight:20/10s 1500
  *
  * Here each request is work of 1500 ms, and 20 of a key are under way at once over all processes. A
- * place is held from before the work to its end. What is held is to be paid for again now and then:
+ * place is held from before the work to its end. A held place must be paid for again now and then:
  * the loop's timer says when, and the thread does it, as that waits for the store as well.
  */
 #include <event2/event.h>
@@ -188,7 +188,7 @@ static void renew(evutil_socket_t none, short events, void *unused) {
   pthread_mutex_unlock(&mutex);
 }
 
-/* Of a client that has left, the reply is dropped. */
+/* The reply to a client that has left is dropped. */
 static void finish(job *finished) {
   const weir_decision *decision = &finished->ask.decision;
   struct evkeyvalq *headers = evhttp_request_get_output_headers(finished->http);
@@ -258,7 +258,7 @@ static void serve_health(struct evhttp_request *http, void *unused) {
   evhttp_send_reply(http, HTTP_OK, NULL, NULL);
 }
 
-/* What is held is left first. */
+/* Places that are held are left first. */
 static void stop(evutil_socket_t number, short events, void *unused) {
   (void)number, (void)events, (void)unused;
   ending = true;

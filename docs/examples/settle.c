@@ -5,7 +5,7 @@
  *       ./settle memory: sliding-window:1000/1m,debt=300
  *
  * Every line of standard input is a key, an estimate, and what the work then costs: the last would
- * come from the work itself. What was cut is charged nowhere: a service that sees much of it
+ * come from the work itself. A cost that was cut is charged nowhere: a service that sees much of it
  * estimates too low, or has too small a debt.
  */
 #include <stdio.h>

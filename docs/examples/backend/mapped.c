@@ -217,7 +217,7 @@ static bool init_lock(pthread_mutex_t *made) {
 }
 
 /* A file is made under another name and whole before it gets its own, so that nobody sees half of
- * one. Who comes second takes the first one's. Errors are errno's. */
+ * one. A process that comes second takes the first one's. Errors are errno's. */
 static bool make_file(const char *path, uint64_t slot_count) {
   char name[PATH_BYTES];
   uint64_t bytes = sizeof(mapped) + slot_count * sizeof(slot);

@@ -23,7 +23,7 @@ typedef struct thing {
   struct thing *after; /* what must outlive it */
 } thing;
 
-/* What JavaScript has of a thing, until it lets go. */
+/* JavaScript's hold on a thing, until it lets go. */
 typedef struct handle {
   thing *of;
 } handle;
@@ -381,7 +381,8 @@ static work *new_work(work_kind kind, size_t count, size_t costs) {
   return NULL;
 }
 
-/* Of each request: cost, longest wait, flags, and how many costs of its own it has. */
+/* Each request has four numbers: cost, longest wait, flags, and how many costs of its own it
+ * has. */
 enum { REQUEST_NUMBERS = 4 };
 
 /* Reads limiters, keys, numbers and costs, the arguments from the first on. NULL: an exception waits. */
@@ -439,8 +440,8 @@ static const char *behind_index(const char *text) {
   return end != NULL ? end + 3 : text;
 }
 
-/* A batch has one message, of its first fault. What is wrong with the arguments of another is told when
- * it is asked alone, which changes no count; a store has one reason for all. */
+/* A batch has one message, of its first fault. The others' faults in their arguments are told when
+ * each is asked alone, which changes no count; a store has one reason for all. */
 static void explain(work *done, size_t i) {
   char prefix[32];
   const char *text = done->why.text;
@@ -472,7 +473,7 @@ static void decide(work *asked) {
   }
 }
 
-/* Gives back or settles. What a reservation was charged changes by the decision that it knows. */
+/* Gives back or settles. A reservation's charge changes by the decision that it knows. */
 static weir_status change_taken(work *asked, const thing *user) {
   weir_limiter *limiter = user->reservation != NULL ? user->after->limiter : user->limiter;
   weir_decision *taken = user->reservation != NULL ? &user->request->decision : &asked->decision;
