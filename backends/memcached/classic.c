@@ -48,7 +48,7 @@ static const char *verb(const weir_wire_command *command) {
   return "set ";
 }
 
-/* What ADD stores where nothing was; wraps as the server's own sums do. */
+/* The value that ADD stores where nothing was; wraps as the server's own sums do. */
 static uint64_t first_value(const weir_operation *operation) {
   if (operation->kind != WEIR_ADD) return (uint64_t)operation->value;
   return (uint64_t)operation->seed + (uint64_t)operation->delta;

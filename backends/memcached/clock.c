@@ -1,8 +1,8 @@
-/* What time it is for a server. What lives for more than 30 days is stored with a date, which the
- * server holds against its own clock: that is asked for before the first such command, and now and then
- * after it. A memcached reads the clock of its machine when it starts, and counts from there, so that
- * one which started before that clock was set stays wrong. A proxy hangs up on the question: then this
- * machine's clock must do. */
+/* Finds out what time it is for a server. Items that live for more than 30 days are stored with a
+ * date, which the server holds against its own clock: that is asked for before the first such
+ * command, and now and then after it. A memcached reads the clock of its machine when it starts,
+ * and counts from there, so that one which started before that clock was set stays wrong. A proxy
+ * hangs up on the question: then this machine's clock must do. */
 #include "memcached/memcached.h"
 #include "wire/exchange.h"
 
@@ -47,7 +47,7 @@ static bool receive(weir_exchange *exchange, const char *bytes, size_t length, s
   return true;
 }
 
-/* Who hangs up is not asked again on this occasion. */
+/* A server that hangs up is not asked again on this occasion. */
 static void lose(weir_exchange *exchange) {
   (void)exchange;
 }

@@ -16,7 +16,7 @@ typedef enum weir_memcached_dialect {
 extern const weir_wire_codec weir_meta_codec;
 extern const weir_wire_codec weir_classic_codec;
 
-/* What a connection is to begin with. */
+/* A connection begins by this. */
 typedef struct weir_memcached_login {
   weir_memcached_dialect wanted;
   size_t length; /* of `text`; 0: no user */
@@ -54,9 +54,9 @@ bool weir_number_parse(const char *text, size_t length, uint64_t *number);
 /* Digits at the front of `text`; how many, 0 when there is none or the number does not fit. */
 size_t weir_number_scan(const char *text, size_t length, uint64_t *number);
 
-/* What memcached is told for a TTL: whole seconds, or above 30 days a date. An item with N seconds
- * goes somewhere in the last of them, and its clock may be late, so two seconds more than the
- * ceiling keep it alive for ttl_us; a date has a day to spare for a server whose clock is ahead. */
+/* The server's form of a TTL: whole seconds, or above 30 days a date. An item with N seconds goes
+ * somewhere in the last of them, and its clock may be late, so two seconds more than the ceiling
+ * keep it alive for ttl_us; a date has a day to spare for a server whose clock is ahead. */
 uint64_t weir_ttl_seconds(int64_t ttl_us, int64_t unix_s);
 
 /* Whether that is a date. */
@@ -94,7 +94,7 @@ bool weir_line_starts(const weir_line *line, const char *text);
  * in a conflict. This cannot be told behind a proxy, whose connections stay when a server goes, and
  * behind an address that leads to several servers. */
 
-/* What a connection keeps as its parser. NULL: no memory. */
+/* A connection keeps this as its parser. NULL: no memory. */
 void *weir_version_mask_create(const void *settings, const void *first);
 void weir_version_mask_destroy(void *mask);
 
@@ -122,9 +122,9 @@ void weir_value_read(weir_operation *operation, const char *text, size_t length,
 weir_reading weir_touch_read(weir_operation *operation, const weir_line *line, const char *touched,
                              const char *absent, weir_message *message);
 
-/* What stands behind such a command looks whether the item is there: one whose date has passed by the
- * server's clock is gone as soon as it is stored, and the command's own answer does not say so. The
- * reply to that. */
+/* A question stands behind such a command and looks whether the item is there: one whose date has
+ * passed by the server's clock is gone as soon as it is stored, and the command's own answer does
+ * not say so. Reads the reply to that question. The reply to that. */
 weir_reading weir_look_read(weir_operation *operation, const weir_line *line, const char *found,
                             const char *absent, weir_message *message);
 

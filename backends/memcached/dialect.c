@@ -1,4 +1,4 @@
-/* What both dialects share: numbers, lines, versions, and what errors and values say. Without
+/* Both dialects share this: numbers, lines, versions, and what errors and values say. Without
  * allocation, locale or snprintf. */
 #include <sodium.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What a configuration endpoint answers:
+/* Reads the answer of a configuration endpoint:
  *
  *     CONFIG cluster 0 <bytes>
  *     <version>
@@ -146,7 +146,7 @@ static bool receive(weir_exchange *exchange, const char *bytes, size_t length, s
   return weir_discovery_is_whole(discovery);
 }
 
-/* Who hangs up has answered nothing, and is not asked again. */
+/* An endpoint that hangs up has answered nothing, and is not asked again. */
 static void lose(weir_exchange *exchange) {
   ((discovery_question *)exchange)->discovery->length = 0;
 }

@@ -45,8 +45,8 @@ static weir_greeting_answer fail(const char *why, weir_message *message) {
   return WEIR_GREETING_FAILED;
 }
 
-/* What is no answer of memcached's to the question is told as it came: not to who has said a
- * password, as callers see to, for a server may repeat it. */
+/* A reply that is no answer of memcached's to the question is told as it came. It is not told where
+ * a password was said, as callers see to, for a server may repeat that. */
 static weir_greeting_answer fail_with(const weir_line *line, weir_message *message) {
   enum { SHOWN_MOST = 200 };
   int length = (int)(line->length < SHOWN_MOST ? line->length : SHOWN_MOST);

@@ -1,5 +1,6 @@
-/* memcached servers and proxies for them, in the order in which an exec meets what is here: which server,
- * in which order; and what is asked apart from operations. What is said to them, and how, is codec.h's. */
+/* memcached servers and proxies for them, in the order in which an exec meets what is here: which
+ * server, in which order; and what is asked apart from operations. codec.h says what is said to
+ * them, and how. */
 #ifndef WEIR_MEMCACHED_MEMCACHED_H
 #define WEIR_MEMCACHED_MEMCACHED_H
 
@@ -101,7 +102,7 @@ typedef struct weir_memcached_clock {
 void weir_memcached_clock_tend(weir_memcached_clock *clock, weir_wire *wire,
                                const weir_memcached_login *login, int64_t deadline_us);
 
-/* What was written was gone at once: another server may be there. */
+/* An item was gone as soon as it was written: another server may be there. */
 void weir_memcached_clock_doubt(weir_memcached_clock *clock);
 
 /* --- inspect.c: asks the server that `wire` leads to what no operation shows, and reports ------- */

@@ -42,8 +42,8 @@ static char *put_store(char *end, const weir_wire_command *command, int64_t unix
   return put_flag(end, 'T', weir_ttl_seconds(operation->ttl_us, unix_s));
 }
 
-/* The bytes of one operation. What a command answers with is asked for by flags: v the value, c the
- * CAS id; O is sent back as it is. Sums wrap as the server's own do. */
+/* The bytes of one operation. Flags ask for what a command answers with: v the value, c the CAS id;
+ * O is sent back as it is. Sums wrap as the server's own do. */
 static size_t encode(const weir_wire_command *command, int64_t unix_s, char *out) {
   const weir_operation *operation = &command->operation;
   uint64_t delta = (uint64_t)operation->delta;

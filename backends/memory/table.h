@@ -63,7 +63,7 @@ static inline void weir_memory_table_prefetch(const weir_memory_table *table,
   __builtin_prefetch(&table->entries[weir_memory_table_place(table, fingerprint)], 1);
 }
 
-/* NULL when absent. An expired entry is erased, and absent. What find and insert return is good
+/* NULL when absent. An expired entry is erased, and absent. The results of find and insert are good
  * until the next call. */
 weir_memory_entry *weir_memory_table_find(weir_memory_table *table,
                                           weir_memory_fingerprint fingerprint, int64_t now_us);
