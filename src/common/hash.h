@@ -62,7 +62,7 @@ static inline weir_hash_state weir_hash_take(weir_hash_state s, uint64_t word, i
   return s;
 }
 
-/* What is left behind the whole words, and the length in the uppermost byte. */
+/* The bytes behind the whole words, and the length in the uppermost byte. */
 static inline uint64_t weir_hash_last(const unsigned char *bytes, size_t length) {
   const unsigned char *end = bytes + length;
   uint64_t last = (uint64_t)length << 56;

@@ -19,7 +19,7 @@
 
 #include "hash.h"
 
-/* What items are found by that have a text for a name. */
+/* Items that have a text for a name are found by this. */
 typedef struct weir_hash_text {
   const void *bytes;
   size_t length;

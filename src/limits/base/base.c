@@ -1,5 +1,5 @@
-/* What installed headers offer that is about no limit: statuses and the messages that explain them, the
- * clock of every deadline, the version; durations; pauses; words. */
+/* Installed headers offer this, and it is about no limit: statuses and the messages that explain
+ * them, the clock of every deadline, the version; durations; pauses; words. */
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdarg.h>
@@ -109,7 +109,7 @@ int64_t weir_monotonic_us(void) {
   return weir_clock_us(CLOCK_MONOTONIC);
 }
 
-/* Of what runs, which may not be what the caller's headers were. */
+/* The version that runs, which may not be that of the caller's headers. */
 const char *weir_version(void) {
   return WEIR_VERSION_TEXT;
 }

@@ -1,6 +1,5 @@
-/* A decision as response fields. What a client is told must make it come neither too early nor
- * believe in more than there is: seconds are rounded up, and so is the time in which a limit is
- * admitted again. */
+/* A decision as response fields. A client must come back neither too early nor believe in more than
+ * there is: seconds are rounded up, and so is the time in which a limit is admitted again. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
 /* A rule's policy as a name: its own, or the limiter's. */
 enum { POLICY_BYTES = WEIR_HTTP_NAME_MOST + 4 };
 
-/* What is being written. Every value fits: eight rules of at most 120 bytes each. */
+/* The fields that are being written. Every value fits: eight rules of at most 120 bytes each. */
 typedef struct field_list {
   weir_http_field *fields;
   size_t count;
@@ -65,7 +64,7 @@ static void add_policies(field_list *list, const weir_limiter *limiter, const ch
   }
 }
 
-/* What remains of one of them: the one that this decision speaks of. */
+/* The room that remains under one of them: the one that this decision speaks of. */
 static void add_remaining(field_list *list, const char *policy, const weir_decision *decision) {
   int64_t more_us = decision->allowed ? decision->reset_after_us : decision->retry_after_us;
   if (decision->remaining == WEIR_NOT_KNOWN) return;

@@ -21,8 +21,8 @@ enum {
                           1 + WEIR_KEY_DIGITS_MOST
 };
 
-/* Encodes 1 byte or more so that different keys differ: printable ASCII stands for itself, except
- * % { } #, which like every other byte become %XX. What would be longer than WEIR_ENCODED_MOST
+/* Encodes 1 byte or more so that different keys differ: printable ASCII stands for itself, except %
+ * { } #, which like every other byte become %XX. A text that would be longer than WEIR_ENCODED_MOST
  * becomes '#' and the BLAKE2b-128 hash of the key in hexadecimal. Returns the length written. */
 size_t weir_key_encode(const void *key, size_t length, char encoded[WEIR_ENCODED_MOST]);
 
@@ -36,16 +36,16 @@ size_t weir_key_counter(const char *prefix, size_t prefix_length, const char *en
                         size_t encoded_length, char mark, int64_t index, int64_t entry,
                         char text[WEIR_COUNTER_KEY_MOST]);
 
-/* A keyed hash of bytes: of a key, or of the prefix of a rule. Who does not know the secret cannot
- * choose bytes whose hashes are alike. */
+/* A keyed hash of bytes: of a key, or of the prefix of a rule. Nobody without the secret can choose
+ * bytes whose hashes are alike. */
 enum { WEIR_KEY_SECRET_BYTES = 16 };
 void weir_key_hash(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const void *bytes,
                    size_t length, uint64_t hash[2]);
 
-/* A key as this process looks it up. Up to 31 bytes stand for themselves, as the words that SipHash takes
- * in: the length is in the last. What is longer is known by its weir_key_hash(), and by a last word that
- * no length is. So two keys are one where their words are equal. `hash` is a cheaper one, of 64 bits
- * and under the same secret: it says where a key is looked for. */
+/* A key as this process looks it up. Up to 31 bytes stand for themselves, as the words that SipHash
+ * takes in: the length is in the last. A longer key is known by its weir_key_hash(), and by a last
+ * word that no length is. So two keys are one where their words are equal. `hash` is a cheaper one,
+ * of 64 bits and under the same secret: it says where a key is looked for. */
 enum { WEIR_KEY_WORDS = 4 };
 typedef struct weir_key {
   uint64_t hash;

@@ -48,7 +48,7 @@ void weir_counts_destroy(weir_counts *counts) {
   free(counts);
 }
 
-/* Of threads that come first at once one has its shard kept. */
+/* Where several threads come first at once, the shard of one is kept. */
 void weir_counts_part(weir_counts *counts) {
   weir_counts_shard *_Atomic *place = &counts->shards[weir_thread_place()];
   weir_counts_shard *none = NULL;

@@ -1,7 +1,7 @@
 /* How often a limiter did what.
  *
  * Threads take places in turn, and each adds to the cache lines of its place, which it shares with
- * few others: counting costs one addition and no waiting. Who reads adds the places up. */
+ * few others: counting costs one addition and no waiting. A reader adds the places up. */
 #ifndef WEIR_METRICS_COUNTS_H
 #define WEIR_METRICS_COUNTS_H
 
@@ -27,9 +27,9 @@ void weir_counts_part(weir_counts *counts);
  * only where the status is WEIR_OK. */
 void weir_counts_add(weir_counts *counts, weir_status status, const weir_decision *decision);
 
-/* What requests cost: so many times operations left together and were waited for together, so many
- * counters were found to hold less than they must have, and so many requests waited for servers, each
- * so long; less than 0 is 0. */
+/* The work of requests: so many times operations left together and were waited for together, so
+ * many counters were found to hold less than they must have, and so many requests waited for
+ * servers, each so long; less than 0 is 0. */
 typedef struct weir_work {
   unsigned round_trips;
   unsigned keys_lost;
@@ -38,7 +38,7 @@ typedef struct weir_work {
 } weir_work;
 void weir_counts_add_work(weir_counts *counts, const weir_work *work);
 
-/* What happened to cost that was charged ahead. */
+/* The fates of cost that was charged ahead. */
 typedef enum weir_lease_count {
   WEIR_LEASE_CHARGED,
   WEIR_LEASE_USED,
@@ -48,7 +48,7 @@ typedef enum weir_lease_count {
 } weir_lease_count;
 void weir_counts_add_lease(weir_counts *counts, weir_lease_count what, int64_t cost);
 
-/* What became of cost that was admitted without the store, under each rule. */
+/* The fates of cost that was admitted without the store, under each rule. */
 typedef enum weir_outage_count {
   WEIR_OUTAGE_OWED,
   WEIR_OUTAGE_PAID,
@@ -57,7 +57,7 @@ typedef enum weir_outage_count {
 } weir_outage_count;
 void weir_counts_add_outage(weir_counts *counts, weir_outage_count what, int64_t cost);
 
-/* What became of places that are held. */
+/* The fates of places that are held. */
 typedef enum weir_place_count {
   WEIR_PLACES_ENTERED,
   WEIR_PLACES_DENIED,
@@ -68,7 +68,7 @@ typedef enum weir_place_count {
 } weir_place_count;
 void weir_counts_add_places(weir_counts *counts, weir_place_count what, uint64_t number);
 
-/* What a settlement did, in cost under all rules. */
+/* The outcomes of a settlement, in cost under all rules. */
 typedef enum weir_settled_count {
   WEIR_SETTLED_UP,
   WEIR_SETTLED_DOWN,

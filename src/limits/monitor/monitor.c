@@ -1,5 +1,5 @@
-/* What sources tell: all that is counted of them, as a page, and what has happened to them since the last
- * look, as events. */
+/* Sources tell two things: all that is counted of them, as a page, and what has happened to them
+ * since the last look, as events. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -257,7 +257,7 @@ static void put_members(page *to, const family *of, const char *labels, const vo
   }
 }
 
-/* Of every limiter; a source may be a store alone. */
+/* Writes a family for every limiter; a source may be a store alone. */
 static void put_of_limiters(page *to, const family *of) {
   char label[LABEL_BYTES], labels[LINE_BYTES];
   for (size_t i = 0; i < to->count && !to->stopped; i++) {
@@ -271,7 +271,7 @@ static void put_of_limiters(page *to, const family *of) {
   }
 }
 
-/* Of every store; how many servers it has shows when one more cannot be read. */
+/* Writes a family for every store; how many servers it has shows when one more cannot be read. */
 static void put_of_servers(page *to, const family *of) {
   char label[LABEL_BYTES], labels[LINE_BYTES], text[SERVER_INDEX_BYTES];
   weir_server_state state;
@@ -345,7 +345,7 @@ weir_status weir_monitor_print_prometheus(const weir_monitor_source *sources, si
 #define DAY_US INT64_C(86400000000)
 #define QUIET_MOST_US DAY_US
 
-/* What a limiter's events are told from. Those of servers have no text here. */
+/* A limiter's events are told from these. Those of servers have no text here. */
 static const struct kind {
   const char *name;
   const char *text;
@@ -526,7 +526,7 @@ size_t weir_watch_look(weir_watch *watch, weir_event_hook *hook, void *context) 
 /* --- life --------------------------------------------------------------------------------------
  */
 
-/* What was counted before the watch began is no event. False: no memory. */
+/* Counts from before the watch began are no event. False: no memory. */
 static bool watch_servers(watched *source) {
   char text[SERVER_INDEX_BYTES];
   weir_server_state state;

@@ -73,7 +73,7 @@ static const char *key_fault(const weir_operation *operation) {
   return bad == 0 ? NULL : "the key holds a byte that is not printable ASCII, or a space";
 }
 
-/* What the caller did wrong, or NULL. */
+/* The caller's mistake, or NULL. */
 static const char *operation_fault(const weir_backend *backend, const weir_operation *o) {
   if ((unsigned)o->kind >= KIND_COUNT) return "kind is none of weir_operation_kind";
   const struct kind *kind = &kinds[o->kind];
@@ -129,7 +129,7 @@ __attribute__((noinline)) static bool check_operations(const weir_backend *backe
   return true;
 }
 
-/* What the backend did wrong makes an outcome unknown. */
+/* A backend's mistake makes an outcome unknown. */
 __attribute__((noinline)) static void check_outcomes(const weir_backend *backend,
                                                      weir_operation *operations, size_t count,
                                                      weir_message *message) {

@@ -11,7 +11,7 @@
 /* From here on fork() is noticed. False: no memory. */
 bool weir_process_watch(void);
 
-/* This process's number, which is another in a child. What is opened remembers it, and each use
+/* This process's number, which is another in a child. Opened things remember it, and each use
  * compares. Only process.c changes it. */
 extern atomic_uint weir_process_number;
 

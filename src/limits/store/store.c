@@ -82,8 +82,8 @@ static void free_waiters(weir_store *store) {
 /* --- opened and closed --------------------------------------------------------------------------
  */
 
-/* What is wrong with a backend of the caller's own, or NULL. One that was built with a newer header
- * is larger, and fine; `close` was the last member of the first. */
+/* The fault of a backend of the caller's own, or NULL. One that was built with a newer header is
+ * larger, and fine; `close` was the last member of the first. */
 static const char *backend_fault(const weir_backend *backend) {
   if (backend->size < offsetof(weir_backend, close) + sizeof backend->close)
     return "size is less than that of the first weir_backend";
@@ -111,8 +111,8 @@ static weir_status read_namespace(const weir_url *url, weir_store *store, weir_m
   return WEIR_OK;
 }
 
-/* Of a URL that is good. A backend of the caller's own may have an option of this name that is no
- * duration. */
+/* Reads connect-timeout= of a URL that is good. A backend of the caller's own may have an option of
+ * this name that is no duration. */
 static int64_t read_connect_us(const weir_url *url, int64_t timeout_us) {
   int64_t otherwise_us = timeout_us > CONNECT_DEFAULT_US ? timeout_us : CONNECT_DEFAULT_US;
   int64_t us;
@@ -209,7 +209,8 @@ void weir_store_close(weir_store *store) {
 /* --- asked --------------------------------------------------------------------------------------
  */
 
-/* What fits into a caller's structure, and 0 behind what this version knows; `size` stays. */
+/* Copies as much as fits into a caller's structure, and 0 behind what this version knows; `size`
+ * stays. */
 static void copy_out(void *out, size_t size, const void *known, size_t known_bytes) {
   if (size > known_bytes) memset((char *)out + known_bytes, 0, size - known_bytes);
   memcpy(out, known, size < known_bytes ? size : known_bytes);
