@@ -1,4 +1,4 @@
-/* What api_hunt draws by chance, and what must hold of each answer. */
+/* api_hunt draws by chance from these, and checks each answer by them. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

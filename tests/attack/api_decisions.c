@@ -7,7 +7,7 @@
 typedef weir_status take_function(weir_limiter *limiter, const void *key, size_t key_length,
                                   int64_t cost, weir_decision *decision, weir_message *message);
 
-/* What was allowed is kept, so that it can be given back. */
+/* Admissions are kept, so that they can be given back. */
 static void take_by(api_thread *thread, take_function *take, unsigned flags) {
   weir_limiter *limiter = api_limiter(thread);
   api_kept *kept = api_place(thread);

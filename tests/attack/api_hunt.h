@@ -20,7 +20,7 @@ enum {
   API_BATCH_MOST = 12 /* of ordinary batches */
 };
 
-/* What all threads of a round share. */
+/* All threads of a round share this. */
 typedef struct api_world {
   const char *urls[API_STORES];
   weir_store *stores[API_STORES];

@@ -108,7 +108,7 @@ static void call_reservation_settle(api_thread *thread) {
       api_fail(thread, "settles rule %zu as %lld", i, (long long)costs[i]);
 }
 
-/* Of several limiters and stores; some of them stand there twice, or are over. */
+/* Releases those of several limiters and stores; some of them stand there twice, or are over. */
 static void call_release_together(api_thread *thread) {
   weir_reservation *some[API_BATCH_MOST];
   weir_status statuses[API_BATCH_MOST];

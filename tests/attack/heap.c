@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* What stands behind the functions that this file replaces: glibc's own, or the sanitizer's. */
+/* The functions behind those that this file replaces: glibc's own, or the sanitizer's. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define REAL(name) __interceptor_##name

@@ -61,7 +61,7 @@ static void connections_with_tls_come_and_go(void **state) {
   cycle("REDIS_TLS", 50);
 }
 
-/* What never reaches its server leaves nothing behind either. */
+/* A store that never reaches its server leaves nothing behind either. */
 static void stores_that_cannot_be_opened_leave_nothing(void **state) {
   static const char *const urls[] = {"memory:?keys=0",
                                      "memcached://127.0.0.1:1,127.0.0.1:2?distribution=other",

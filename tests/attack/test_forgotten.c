@@ -1,11 +1,11 @@
-/* What a flood of other keys lets a key have beyond its limit: full tables forget something, and it
- * must be what admits least when it is forgotten.
+/* How much can a key have beyond its limit in a flood of other keys? Full tables forget something,
+ * and it must be what admits least when it is forgotten.
  *
  *     test_attack_forgotten [KEYS]
  *
  * KEYS in each flood: 100000 unless said otherwise, against small tables. From a million on the
  * tables have their default sizes; 10000000 takes half an hour and makes the table of
- * docs/failure.md.
+ * docs/faults.md.
  */
 #include "attack/stores.h"
 

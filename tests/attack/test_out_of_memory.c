@@ -19,7 +19,7 @@ enum { LIMIT = 100, TRIES = 5000, SECURE_TRIES = 30 };
   "sliding-window:100/1h;quota:100/1h;token-bucket:100/1h;leaky-bucket:100/1h,queue=99;" \
   "sliding-log:100/1h;fixed-window:100/1h"
 
-/* What a refund or a cancelled reservation takes off what is charged. */
+/* The effect of a refund or a cancelled reservation on what is charged. */
 typedef enum giving { GIVES_BACK, MAY_GIVE_BACK, KEEPS } giving;
 
 typedef struct life {
@@ -54,7 +54,7 @@ static void check(const life *self, weir_status status, const weir_message *mess
   fail_msg("%s: \"%s\"", weir_status_name(status), message->text);
 }
 
-/* What a policy decided was not charged in the store, unless nobody knows. */
+/* A policy's admission was not charged in the store, unless nobody knows. */
 static bool note_taken(life *self, weir_status status, const weir_decision *decision) {
   bool by_policy = status == WEIR_OK && decision->source == WEIR_SOURCE_FALLBACK;
   bool taken = status == WEIR_OK && !by_policy && decision->allowed;
@@ -82,7 +82,7 @@ static void take_and_refund(life *self, weir_limiter *limiter) {
   note_given_back(self, status);
 }
 
-/* What is settled is charged once more by 1, or not at all. Only some rules can be settled. */
+/* A settlement charges once more by 1, or not at all. Only some rules can be settled. */
 static void take_and_settle(life *self, weir_limiter *limiter, int64_t real) {
   weir_message message = {""};
   weir_decision decision = {0};
@@ -288,7 +288,7 @@ static void every_store_bears_it(void **state) {
   }
 }
 
-/* Whose name another thread looks up. */
+/* Another thread looks up its name. */
 static void a_host_with_a_name_bears_it(void **state) {
   life one = {.store = "MEMCACHED_META",
               .rules = STACK,

@@ -1,5 +1,5 @@
-/* What a limiter weighs: a thousand customers' rules are a thousand limiters. Bytes that the whole
- * program has allocated and not freed. */
+/* The weight of a limiter: a thousand customers' rules are a thousand limiters. Bytes that the
+ * whole program has allocated and not freed. */
 #include "attack/stores.h"
 
 #include <stdio.h>

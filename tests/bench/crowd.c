@@ -28,7 +28,7 @@ static int64_t now_ns(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* What the kernel says of this thread; without it, nothing. */
+/* Reads the kernel's figures of this thread; without them, nothing. */
 static void read_schedule(member *self) {
   char path[64], line[128];
   long long ran = 0, queued = 0;
@@ -66,7 +66,7 @@ static int compare(const void *one, const void *other) {
   return difference < 0 ? -1 : difference > 0;
 }
 
-/* Of all members' samples together. */
+/* Reports all members' samples together. */
 static void report(member *members, size_t count, double seconds) {
   static int64_t all[THREADS_MOST * 1024];
   size_t kept = 0, done = 0, failed = 0;

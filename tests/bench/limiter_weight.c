@@ -1,7 +1,7 @@
 /* limiter_weight: the memory of a limiter that nobody has used, and of one that 100 keys have used.
  *
- * What malloc has handed out, by its own books (mallinfo2), for 100 limiters on one embedded store
- * and one more, divided by 100. The store's counters are not among it: they are read apart. */
+ * Prints malloc's own count of bytes (mallinfo2) for 100 limiters on one embedded store and one
+ * more, divided by 100. The store's counters are not among it: they are read apart. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* renewals --store URL [--keys N] [--places N] [--period SECONDS] [--periods N]
  *
- * What it costs a process that holds many places to pay for them: how long a pass takes, in how many
- * round trips, and what requests wait meanwhile. Two threads go on asking through the same store: one
- * enters a place of a key of its own and leaves it, one takes from another limiter. Prints the latency
- * of what was asked during a pass, and of all else.
+ * Measures what it costs a process to pay for many places: how long a pass takes, in how many round
+ * trips, and what requests wait meanwhile. Two threads go on asking through the same store: one
+ * enters a place of a key of its own and leaves it, one takes from another limiter. Prints the
+ * latency of what was asked during a pass, and of all else.
  *
  * URL may be the name of an environment variable. Ends where a machine that stands still loses places, and
  * says so.

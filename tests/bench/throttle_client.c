@@ -1,10 +1,11 @@
 /* throttle_client PORT CLIENTS DEPTH KEYS REQUESTS WORD...: a client of RESP on this machine that shares
  * nothing with weir but the wire.
  *
- * One thread keeps CLIENTS connections with DEPTH requests in flight on each, until REQUESTS have been
- * answered. A request is the WORDs; each '#' in them stands for the number of one of KEYS keys, drawn anew for
- * each request. Prints requests a second, p50 and p99 in us, and how many answers began with a number other
- * than 0 (of CL.THROTTLE: denials). What is no answer to be expected, or an error, ends it with 1. */
+ * One thread keeps CLIENTS connections with DEPTH requests in flight on each, until REQUESTS have
+ * been answered. A request is the WORDs; each '#' in them stands for the number of one of KEYS
+ * keys, drawn anew for each request. Prints requests a second, p50 and p99 in us, and how many
+ * answers began with a number other than 0 (of CL.THROTTLE: denials). An error, or a reply that is
+ * no answer to be expected, ends it with 1. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -73,8 +74,8 @@ static void write_request(char *const *words, size_t count, size_t key, text *re
   request->length = (size_t)length;
 }
 
-/* Sends as many as there may be in flight, together. What one client may send at once fits into a socket's
- * own buffer. */
+/* Sends as many as there may be in flight, together. One client's requests of a time fit into a
+ * socket's own buffer. */
 static void send_requests(load_state *load, client_state *client) {
   static char output[OUTPUT_BYTES];
   size_t length = 0;

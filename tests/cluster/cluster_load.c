@@ -106,8 +106,8 @@ static void pass_time(void) {
   load_pause_us(self.seconds * 1000000);
 }
 
-/* One call at a time, and how often it was turned away on its way. Of few keys, so that each is
- * asked for more often than it moves: a map that is two moves old costs two hops. */
+/* One call at a time, and how often it was turned away on its way. It uses few keys, so that each
+ * is asked for more often than it moves: a map that is two moves old costs two hops. */
 static void probe_hops(void) {
   long long redirected = 0;
   long long hops = 0;
@@ -339,7 +339,7 @@ static void name_keys(load *made) {
   }
 }
 
-/* Who is cut off knows node 0 alone; the rest know it by what the others say of it. */
+/* Processes that are cut off know node 0 alone; the rest know it by what the others say of it. */
 static void open_both_sides(void) {
   char url[SERVER_URL_BYTES];
   parting_start(&self.parting, &self.nodes);

@@ -1,6 +1,6 @@
-/* A cut between node 0 of a cluster and all others: of their bus, of replication, and of every client
- * that goes by what the cluster says of it. Who connects to the node's own port stays with it, as a
- * client on its side of the cut does.
+/* A cut between node 0 of a cluster and all others: of their bus, of replication, and of every
+ * client that goes by what the cluster says of it. A client that connects to the node's own port
+ * stays with it, as one on its side of the cut does.
  *
  * All of that goes through relays. The nodes announce relays in place of their ports; what node 0
  * sends is told from the rest by where it comes from, 127.0.0.2. */

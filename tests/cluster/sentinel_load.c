@@ -64,7 +64,7 @@ static void check(void) {
          most, (double)load_over_us(&asked, 1) / 1000);
 }
 
-/* What is answered from now on is in the store. */
+/* Every answer from now on is in the store. */
 static void check_calm(void) {
   for (size_t i = 0; i < LOAD_COUNTED; i++) {
     const load_key *key = &asked.keys[i];

@@ -49,9 +49,9 @@ static void is_libsodiums_with_64_bits_but_for_its_rounds(void **state) {
   }
 }
 
-/* Of 00, of 00 01, of 00 01 02 and so on under a secret of zeroes, as Python has them, whose hash
- * of bytes is SipHash-1-3: PYTHONHASHSEED=0 python3 -c 'print(hex(hash(bytes(range(3))) %
- * 2**64))' */
+/* The hashes of 00, of 00 01, of 00 01 02 and so on under a secret of zeroes, as Python has them,
+ * whose hash of bytes is SipHash-1-3: PYTHONHASHSEED=0 python3 -c 'print(hex(hash(bytes(range(3)))
+ * % 2**64))' */
 static void is_pythons_with_64_bits(void **state) {
   static const uint64_t expected[] = {
       0x68a914128e01e473, 0x010bac45c41e3669, 0x4d4c9a4a8ef6e0ad, 0x7cc43f98813e4dbd,

@@ -1,4 +1,4 @@
-/* What the file says is what the structures hold, with the defaults of what it does not say. */
+/* The structures hold what the file says, and the defaults of what it does not say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What others leave in a server. */
+/* Other programs leave values in a server. */
 #include "contract/plain_client.h"
 #include "contract/suite.h"
 

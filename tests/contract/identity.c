@@ -84,7 +84,7 @@ static void a_time_is_taken_until_something_came_later(void **state) {
   expect_total(*state, add, 6);
 }
 
-/* What a store cannot find it must not be asked for. */
+/* A store is not asked for what it cannot find. */
 static void an_identity_is_refused_elsewhere(void **state) {
   weir_message message = {""};
   key at = subject_lone_key();

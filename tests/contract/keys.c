@@ -3,7 +3,7 @@
 
 #include "contract/suite.h"
 
-/* Of exactly `length` bytes, all of `fill`, with a home inside. */
+/* A key of exactly `length` bytes, all of `fill`, with a home inside. */
 static key long_key(uint16_t length, char fill) {
   key made = subject_lone_key();
   memset(made.text + made.length, fill, sizeof made.text - made.length);
@@ -71,7 +71,7 @@ static void a_home_of_every_printable_byte_finds_its_server_again(void **state) 
   expect_end(*state, op_drop(&at), WEIR_DONE);
 }
 
-/* What would be a command, an option or a reply of some protocol is a name as any other. */
+/* A command, an option or a reply of some protocol is a name as any other. */
 static void names_that_look_like_commands_do_nothing(void **state) {
   static const char *const names[] = {"weir:flush_all", "weir:-1",       "weir:0",
                                       "weir:noreply",   "weir:$5",       "weir:*1",

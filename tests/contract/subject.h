@@ -1,4 +1,4 @@
-/* What the contract suite is run against: every store that the environment names, and short ways to
+/* The contract suite runs against these: every store that the environment names, and short ways to
  * put operations to one. */
 #ifndef TESTS_CONTRACT_SUBJECT_H
 #define TESTS_CONTRACT_SUBJECT_H

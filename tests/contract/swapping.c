@@ -58,7 +58,8 @@ static void a_read_keeps_the_version(void **state) {
   expect_end(*state, op_swap(&at, version, 6), WEIR_DONE);
 }
 
-/* What CREATE and SWAP tell, where they do, is what a GET would: its writer needs no read to go on.
+/* The versions that CREATE and SWAP tell, where they do, are those that a GET would: a writer needs
+ * no read to go on.
  */
 static void a_writer_goes_on_from_the_version_it_made(void **state) {
   key at = subject_lone_key();

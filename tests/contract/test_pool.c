@@ -210,8 +210,8 @@ static void a_dead_one_costs_its_own_keys_and_no_others(void **state) {
   }
 }
 
-/* A stopped server takes connections and says nothing. Who asks it waits until its breaker opens;
- * everybody else is decided, every time. */
+/* A stopped server takes connections and says nothing. A caller that asks it waits until its
+ * breaker opens; everybody else is decided, every time. */
 static void a_silent_one_does_not_hold_up_the_others(void **state) {
   (void)state;
   char url[SERVER_URL_BYTES];

@@ -1,4 +1,4 @@
-/* What inspection says of a name with several addresses. */
+/* An inspection speaks of a name with several addresses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -46,8 +46,8 @@ static int by_number(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* Intervals begin with an admission and end with one. Of those that begin after the same losses, a
- * window's worst is the longest; a bucket's is the one with the lowest sum of what was admitted
+/* Intervals begin with an admission and end with one. Among those that begin after the same losses,
+ * a window's worst is the longest; a bucket's is the one with the lowest sum of what was admitted
  * before it, less what was refilled before it. */
 typedef struct search {
   const promise *given;
@@ -61,7 +61,7 @@ typedef struct search {
   worst found;
 } search;
 
-/* Of an interval, times the period for a bucket. */
+/* The weight of an interval, times the period for a bucket. */
 static int64_t weigh(const search *s, size_t first, size_t last) {
   const admission *a = s->admissions;
   int64_t sum = s->before[last] + a[last].cost - s->before[first];

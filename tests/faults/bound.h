@@ -33,13 +33,13 @@ typedef struct worst {
   int64_t admitted, bound, excess;
 } worst;
 
-/* What the rule promises while `in_vain` may be charged and not yet be taken back, and is
- * multiplied by `holders` who each keep their own counts. */
+/* The promise of the rule while `in_vain` may be charged and not yet be taken back, multiplied by
+ * `holders` who each keep their own counts. */
 promise promise_of(const weir_rule *rule, int64_t holders, int64_t in_vain, int64_t per_loss);
 
-/* What `processes` admit by their accounts while the store does not decide: what was left on average,
- * and each may round up one cost. Shares are measured: the sum of few of them is off by a tenth or
- * two, so this says half as much again. */
+/* The promise of `processes` that admit by their accounts while the store does not decide: what was
+ * left on average, and each may round up one cost. Shares are measured: the sum of few of them is
+ * off by a tenth or two, so this says half as much again. */
 promise promise_of_accounts(const weir_rule *rule, int64_t processes, int64_t cost);
 
 /* Sorts both lists. */

@@ -7,7 +7,7 @@
 
 void cell_lose(cell *c, int64_t from_us, int64_t to_us) {
   if (c->loss_count == CELL_LOSSES_MOST) give_up("more losses than there is room to note");
-  /* What is counted late has a stamp of up to a deadline before. */
+  /* A late count has a stamp of up to a deadline before. */
   c->losses[c->loss_count++] = (loss){from_us - c->how->deadline_us, to_us};
 }
 
@@ -113,7 +113,7 @@ static void count_sources(cell *c) {
 /* --- bounds ------------------------------------------------------------------------------------
  */
 
-/* What was admitted for one key by one rule, by the policy or not. */
+/* Gathers what was admitted for one key by one rule, by the policy or not. */
 static size_t gather(const cell *c, int rule, int key, bool by_fallback, admission *into) {
   size_t count = 0;
   for (size_t i = 0; i < c->call_count; i++) {

@@ -71,7 +71,7 @@ struct cell {
   const char *bad; /* NULL: as promised */
 };
 
-/* What was counted by the servers between these moments (real time) may be forgotten. */
+/* Counts that the servers made between these moments (real time) may be forgotten. */
 void cell_lose(cell *c, int64_t from_us, int64_t to_us);
 
 /* Whether every process has had an answer from the store since the server is back, and every key

@@ -1,6 +1,6 @@
-/* What programs of several processes stand on: time, memory that they share, processes. Of those
- * in this folder, the one that starts the servers has one thread; all that runs beside it are
- * processes. */
+/* Programs of several processes stand on this: time, memory that they share, processes. In this
+ * folder's programs, the process that starts the servers has one thread; all that runs beside it
+ * are processes. */
 #ifndef TESTS_FAULTS_GROUND_H
 #define TESTS_FAULTS_GROUND_H
 

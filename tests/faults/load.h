@@ -40,7 +40,7 @@ typedef struct load {
   load_call calls[CALLS_MOST];
 } load;
 
-/* What rule number `i` is. */
+/* The text of rule number `i`. */
 const char *load_rule_text(int i);
 const weir_rule *load_rule(const load *of, int i);
 

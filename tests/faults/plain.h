@@ -1,4 +1,4 @@
-/* What other people's programs do to a server, behind weir's back. */
+/* Other people's programs use a server by these, behind weir's back. */
 #ifndef TESTS_FAULTS_PLAIN_H
 #define TESTS_FAULTS_PLAIN_H
 

@@ -14,7 +14,7 @@ static struct server *victim(const cell *c) {
   return c->place->servers[0];
 }
 
-/* What hits the server at once, while it can be used all the time. */
+/* The fault hits the server at once, while it can be used all the time. */
 static void is_back(cell *c) {
   c->off_us = weir_monotonic_us();
 }

@@ -40,7 +40,7 @@ static void touch_candidates(void *context) {
   weir_store_close(store);
 }
 
-/* Of several servers: as many keys on the one that fails as on the others. */
+/* Where there are several servers: as many keys on the one that fails as on the others. */
 static void choose_keys(cell *c) {
   static plain_key there[CELL_SPOILED_MOST];
   static char names[CANDIDATES][32];
@@ -115,7 +115,7 @@ static void await_return(cell *c) {
   }
 }
 
-/* What was evicted until the load ended must be known. */
+/* All evictions until the load ended must be known. */
 static void finish_watch(cell *c) {
   int64_t last_us = real_time_us();
   for (int64_t end_us = weir_monotonic_us() + REPORTED_US; c->watch->reported_us <= last_us;) {

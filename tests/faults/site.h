@@ -34,7 +34,7 @@ const char *site_name(site_kind kind);
 /* Starts its servers. Those that evict have 1 MB, or 4 MB as far as Redis needs more to live. */
 void site_start(site *made, site_kind kind, bool evicts);
 
-/* Of the store; `by_way` leads through the way. */
+/* The URL of the store; `by_way` leads through the way. */
 void site_url(const site *of, bool by_way, int deadline_ms, char url[SERVER_URL_BYTES]);
 
 #endif

@@ -192,7 +192,7 @@ static void start_all(void) {
   }
 }
 
-/* What was evicted while the load ran must be known. */
+/* All evictions while the load ran must be known. */
 static void finish_watch(void) {
   pressure *weight = share_memory(sizeof *weight);
   int64_t last_us = real_time_us();

@@ -21,7 +21,7 @@ enum {
   SOAK_CHECKED = 3 /* the first rules, whose bounds are held against all that was admitted */
 };
 
-/* What a rule is asked for, and how. */
+/* A rule's requests. */
 typedef struct soak_rule {
   const char *text;
   weir_fallback fallback;
@@ -44,7 +44,7 @@ typedef struct soak_admission {
   bool by_fallback;
 } soak_admission;
 
-/* What all processes share. */
+/* All processes share this. */
 typedef struct soak {
   char urls[SOAK_STORES][SERVER_URL_BYTES];
   uint64_t seed;
@@ -78,7 +78,7 @@ typedef struct soak_answer {
 /* Whether it can be so. */
 void soak_check(soak *mine, const soak_answer *answer);
 
-/* What is known of a key that only one thread asks for. */
+/* The model of a key that only one thread asks for. */
 typedef struct soak_model {
   int64_t window;      /* the number of the window that the rest is about */
   int64_t sure, maybe; /* charged; perhaps charged or perhaps given back as well */

@@ -103,7 +103,7 @@ static void enter(soak_model *model, int64_t window, unsigned losses) {
   if (window != model->window) *model = (soak_model){.window = window, .losses = losses};
 }
 
-/* What was sent without an answer may be counted in the window of its beginning or of its end. */
+/* A request without an answer may be counted in the window of its beginning or of its end. */
 static void note_unanswered(soak_model *model, const soak_answer *a, unsigned losses) {
   enter(model, window_of(a->end_us), losses);
   if (!a->is_peek && a->status == WEIR_UNKNOWN_OUTCOME) model->maybe += a->cost;

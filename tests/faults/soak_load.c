@@ -126,7 +126,7 @@ static soak_answer begin(const worker *w) {
 /* --- what a thread does ------------------------------------------------------------------------
  */
 
-/* What may have been given back is not held against the bound. */
+/* A cost that may have been given back is not held against the bound. */
 static void refund(worker *w, weir_decision *taken) {
   int64_t cost = taken->cost;
   weir_decision before = *taken;
@@ -187,7 +187,7 @@ static void decide(worker *w) {
   }
 }
 
-/* What was cancelled is not held against the bound either. */
+/* A cost that was cancelled is not held against the bound either. */
 static void reserve(worker *w) {
   soak_answer answer = begin(w);
   weir_reservation *reservation = NULL;

@@ -64,7 +64,7 @@ static bool asks_somebody(const weir_config *config) {
   return false;
 }
 
-/* What one text means, with what is carried over from `old`; NULL where there are faults. */
+/* The meaning of one text, with what is carried over from `old`; NULL where there are faults. */
 static weir_registry *load(const char *text, size_t size, const weir_registry *old) {
   static weir_config_faults faults;
   faults.kept = faults.count = 0;

@@ -81,7 +81,7 @@ static const weir_wire_protocol protocol = {.codecs = codecs, .greet = greet};
 
 /* --- the world -------------------------------------------------------------------------------- */
 
-/* What went out of a slot. */
+/* The bytes that went out of a slot. */
 typedef struct sent {
   bool in_use;
   bool touched[COMMANDS];
@@ -160,7 +160,7 @@ static void check(const weir_connection *connection) {
     abandoned += slot->state == WEIR_SLOT_ABANDONED;
   }
   require(abandoned == connection->abandoned);
-  /* What a further one cannot send goes by the first. */
+  /* A further connection's slots that it cannot send go by the first. */
   if (connection->number > 0 && connection->state == WEIR_CONNECTION_CLOSED)
     require(connection->first == NULL);
 }
@@ -225,7 +225,7 @@ static void abandon(uint8_t which) {
   tidy(connection);
 }
 
-/* What the socket answers to what was asked. */
+/* The socket answers what it was asked. */
 static void perform(weir_connection *connection, uint8_t how) {
   weir_event event = {.kind = WEIR_EVENT_FAILED,
                       .error = ECONNRESET,
@@ -277,7 +277,7 @@ static void perform(weir_connection *connection, uint8_t how) {
       event.more = server.secure && how & 1 && event.amount > 0;
       break;
   }
-  /* What is sent is noted before the machine may forget the connection. */
+  /* Bytes that are sent are noted before the machine may forget the connection. */
   if (event.kind == WEIR_EVENT_SENT && weir_connection_is_open(connection)) {
     weir_connection *of = connection;
     uint64_t accepted = of->accepted;

@@ -45,7 +45,7 @@ static weir_reading decode_all(const weir_wire_codec *codec, weir_wire_command *
   }
 }
 
-/* What an operation may have come to when its last reply was taken. */
+/* Checks the outcome that an operation may have when its last reply was taken. */
 static void check_outcome(const weir_wire_codec *codec, const weir_operation *operation) {
   static const unsigned allowed[] = {
       [WEIR_ADD] = 1 << WEIR_DONE,

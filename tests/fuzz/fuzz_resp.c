@@ -22,7 +22,7 @@ static void check_costs(const weir_order_amount *amount, int64_t least) {
   require(most >= least);
 }
 
-/* What was taken is a cost, and a stamp is one that is written alike. */
+/* The amount taken is a cost, and a stamp is one that is written alike. */
 static void check_settlement(const weir_order *order) {
   require((order->costs == NULL) == (order->takens == NULL));
   if (order->costs != NULL) {
@@ -68,7 +68,7 @@ static void check_keys(const weir_order *order) {
             order->keys[i].bytes != NULL);
 }
 
-/* What a client has brought before changes nothing. */
+/* Figures that a client has brought before change nothing. */
 static void check_figures(const weir_resp_server *server, const weir_resp_request *request,
                           weir_resp_figures *before) {
   weir_resp_session fresh = {.id = 7}, lasting = {.id = 7, .figures = *before};

@@ -23,7 +23,7 @@ static void check_bucket(const weir_rule *rule) {
   if (rule->burst * (wide)rule->token_units + longest_wait >= (wide)1 << 52) abort();
 }
 
-/* What drains during a lease is kept back, and no more than a quarter, rounded up, is. */
+/* A bucket keeps back what drains during a lease, and no more than a quarter, rounded up. */
 static void check_lease(const weir_rule *rule) {
   if (rule->lease_us < WEIR_LEASE_LEAST_US || rule->lease_us > WEIR_LEASE_MOST_US) abort();
   if (rule->count_all || rule->kind == WEIR_SLIDING_LOG || rule->kind == WEIR_LEAKY_BUCKET) abort();

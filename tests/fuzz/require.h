@@ -1,4 +1,4 @@
-/* What a fuzzer holds true of what it fed. */
+/* A fuzzer holds this true of what it fed. */
 #ifndef TESTS_FUZZ_REQUIRE_H
 #define TESTS_FUZZ_REQUIRE_H
 

@@ -81,7 +81,7 @@ static void name_counters(name_list *list, const char *prefix, size_t prefix_len
     for (size_t j = 0; j < sizeof places / sizeof places[0]; j++) {
       size_t used = weir_key_counter(prefix, prefix_length, encoded, length, places[j].mark,
                                      places[j].index, places[j].entry, text);
-      /* What stands between the first braces picks the server: all of the key and no more. */
+      /* The text between the first braces picks the server: all of the key and no more. */
       const char *home = memchr(text, '{', used);
       assert_ptr_equal(memchr(home, '}', used - (size_t)(home - text)), home + 1 + length);
       assert_memory_equal(home + 1, encoded, length);

@@ -4,7 +4,7 @@
 
 #include "wire/operations.h"
 
-/* What other clients do meanwhile. Returns the CAS id of what was stored. */
+/* Another client stores meanwhile. Returns the CAS id of what was stored. */
 static unsigned long long store_plainly(int fd) {
   static const char request[] = "set weir:{k} 0 60 1\r\n7\r\ngets weir:{k}\r\n";
   char reply[256];

@@ -1,4 +1,4 @@
-/* Of time itself, as far as these tests wait for it; what the table does at a given time is in
+/* Time itself, as far as these tests wait for it; what the table does at a given time is in
  * test_table.c. */
 #include <time.h>
 

@@ -17,7 +17,7 @@ enum { TOLD_MOST = 16 };
 #define HOUR_US (INT64_C(3600) * 1000000)
 #define START_US (INT64_C(1700000160) * 1000000)
 
-/* What a hook was told. */
+/* The events that a hook was told. */
 typedef struct told {
   size_t count;
   weir_event events[TOLD_MOST];

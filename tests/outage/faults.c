@@ -6,7 +6,7 @@
 
 enum { BUSY_LOOPS = 20, LOOK_US = 200, USE_MOST_US = 5000000 };
 
-/* What a fault is run on. */
+/* A fault is run on this. */
 struct scene {
   const struct fault *fault;
   struct server *server;

@@ -1,4 +1,4 @@
-/* What happens to the server of a run, and when. */
+/* Faults: what happens to the server of a run, and when. */
 #ifndef TESTS_OUTAGE_FAULTS_H
 #define TESTS_OUTAGE_FAULTS_H
 
@@ -19,7 +19,7 @@ struct fault {
   int64_t after_us; /* how long the traffic goes on */
 };
 
-/* What is known of a fault when it is over. */
+/* The course of a fault, as known when it is over. */
 struct fault_course {
   int64_t begin_us, end_us;                /* by the real time */
   int64_t forgotten[LANES_MOST];           /* of a day, by the store, when it was killed */

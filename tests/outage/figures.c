@@ -73,7 +73,7 @@ static void add_window_total(struct report *report, struct tally *tally,
            before.by_policy);
 }
 
-/* Of the windows that the outage lasted, which only the policy admitted anything in. */
+/* Adds the windows that the outage lasted, which only the policy admitted anything in. */
 static void add_shortest(struct report *report, struct tally *tally,
                          const struct fault_course *course, const struct lane *lane,
                          size_t number) {
@@ -89,7 +89,7 @@ static void add_shortest(struct report *report, struct tally *tally,
   figure->worst = lane->unused_percent;
 }
 
-/* What a server forgot when it was killed may be admitted once more. */
+/* A limit that a server forgot when it was killed may be admitted once more. */
 static void add_day_total(struct report *report, struct tally *tally, const struct fault *fault,
                           const struct fault_course *course, const struct lane *lane,
                           size_t number) {

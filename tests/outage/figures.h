@@ -1,4 +1,4 @@
-/* What a run showed, beside its goals. */
+/* The figures of a run, beside its goals. */
 #ifndef TESTS_OUTAGE_FIGURES_H
 #define TESTS_OUTAGE_FIGURES_H
 

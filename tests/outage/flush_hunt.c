@@ -1,9 +1,9 @@
 /* flush_hunt --store memcached|redis [--runs N] [--restart]
  *
- * Eight processes take of the same keys while their server loses all it has, at a moment that is drawn
- * anew in each run: by a flush, or killed and started again. What was begun after that must be admitted
- * no more than each limit once. With `lease=` what was charged before may still be used: both together
- * twice the limit. Exit code 0 only if it was so in all runs. */
+ * Eight processes take of the same keys while their server loses all it has, at a moment that is
+ * drawn anew in each run: by a flush, or killed and started again. Requests that were begun after
+ * that must be admitted no more than each limit once. With `lease=` what was charged before may
+ * still be used: both together twice the limit. Exit code 0 only if it was so in all runs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -37,7 +37,7 @@ static const char *const rules[RULES] = {
     "token-bucket:20/1h,name=h",
 };
 
-/* What parent and children share. */
+/* Parent and children share this. */
 static struct shared {
   _Atomic bool begun, lost, over;
   _Atomic int before[RULES][KEYS], after[RULES][KEYS];

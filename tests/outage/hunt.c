@@ -2,9 +2,9 @@
  *             [--brief]
  *
  * Eight processes, none of which is told how many there are, use a private server to which
- * something happens. What they admit together is counted, by the server and by their policies, and
- * held against the goals. `--list` names the rows. Rows whose server is killed can be run together,
- * in one outage.
+ * something happens. Their admissions together are counted, by the server and by their policies,
+ * and held against the goals. `--list` names the rows. Rows whose server is killed can be run
+ * together, in one outage.
  *
  *   --seconds   how long the row "busy" keeps the machine busy: 60
  *   --brief     shorter, and bounds whose excess is half as large again

@@ -1,4 +1,4 @@
-/* What all processes of a run admitted, counted in memory that they share: by lane, key and window.
+/* Counts what all processes of a run admitted, in memory that they share: by lane, key and window.
  *
  * A lane is traffic under one limiter: its rule, its policy, its callers. The lanes of a run share
  * a store and what happens to it. */
@@ -52,13 +52,13 @@ struct lane {
   int threads;       /* of each process; 0: two */
   int64_t work_us;   /* how long a place is held, on average */
 
-  /* The goals; 0: none. Of totals, in limits: the worst of all runs, and the median. */
+  /* The goals; 0: none. Those of totals are in limits: the worst of all runs, and the median. */
   double worst, median;
   double unused_percent; /* of the window of the outage in which least is admitted */
   double denied_percent; /* of what an ideal limiter admits around the outage, was denied */
 };
 
-/* Of a lane, a key and a window. Costs; what was given back is taken off. */
+/* The counts of a lane, a key and a window. Costs; what was given back is taken off. */
 struct cell {
   _Atomic int64_t by_store, by_policy;
   _Atomic int64_t asked;          /* requests */
@@ -66,7 +66,7 @@ struct cell {
   _Atomic int64_t wrongly_denied; /* of those due */
 };
 
-/* Of a lane, once the fault has begun. */
+/* The answers to a lane, once the fault has begun. */
 struct answers {
   _Atomic int64_t by_store, by_policy_allowed, by_policy_denied, late_allowed, late_denied, errors;
   _Atomic int64_t wrongly_denied[WEIR_SOURCE_LATE + 1]; /* by source */
@@ -123,7 +123,7 @@ struct most_held {
 };
 struct most_held tally_most_held(const struct tally *tally, size_t number, int64_t after_us);
 
-/* What key 0 of the lane was admitted in window 0; `by_store` alone, or in all. */
+/* The admissions of key 0 of the lane in window 0; `by_store` alone, or in all. */
 int64_t tally_of_day(struct tally *tally, size_t number, bool by_store);
 
 /* When requests waited. One of a process may at any time, as a probe does. */
@@ -132,7 +132,7 @@ struct waiting {
   size_t late;    /* how many did that began later than WAITS_END_US */
 };
 
-/* Of those that began within so long after the fault. */
+/* Those that began within so long after the fault. */
 struct waiting tally_waiting(struct tally *tally, int64_t within_us);
 
 #endif

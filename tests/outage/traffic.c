@@ -45,7 +45,7 @@ static double key_part(const struct lane *lane, int key) {
   return 1.0 / (key + 1) / all;
 }
 
-/* Of the even keys each has a process of its own. */
+/* The even keys have a process of their own each. */
 static double process_part(const struct lane *lane, int key, size_t process) {
   static const double parts[PROCESSES] = {.5, .2, .1, .04, .04, .04, .04, .04};
   if (!lane->is_uneven) return 1.0 / PROCESSES;
@@ -67,7 +67,7 @@ static void plan_caller(struct caller *caller, const struct lane *lane) {
 /* --- one request ---------------------------------------------------------------------------------
  */
 
-/* Of a lane of a day, keys that warm up have numbers from 1 on, others each second, and are not
+/* In a lane of a day, keys that warm up have numbers from 1 on, others each second, and are not
  * counted. */
 static int draw_key(struct caller *caller, const struct lane *lane) {
   const struct tally *tally = caller->traffic->tally;
@@ -165,7 +165,7 @@ static void ask(struct caller *caller, const struct lane *lane) {
 /* --- places --------------------------------------------------------------------------------------
  */
 
-/* What held_until_us() says was so before it was asked, too. */
+/* The answer of held_until_us() was true before it was asked, too. */
 static void hold_place(struct caller *caller, const struct lane *lane, weir_reservation *place,
                        bool is_by_policy) {
   int64_t from_us = real_time_us();
@@ -218,7 +218,7 @@ static void *hold_places(void *context) {
   return NULL;
 }
 
-/* What a thread that was held up missed comes at once. */
+/* Requests that a thread missed while it was held up come at once. */
 static void *call(void *context) {
   struct caller *caller = context;
   const struct lane *lane = caller->traffic->lanes[caller->number];

@@ -1,8 +1,8 @@
 /* bursty --store URL --rule RULE --lease DURATION [--idle MS] [--seconds N]
  *
  * 20 processes that are busy for 0.2 s and then idle, one after another, ask for one key far more
- * than it has. What a process has charged ahead when it goes idle nobody else can use. So the rule
- * is run without and with lease=DURATION, N seconds each, and checked:
+ * than it has. A process that goes idle keeps what it has charged ahead, which nobody else can use.
+ * So the rule is run without and with lease=DURATION, N seconds each, and checked:
  *
  *   never more than the bound: in any W of decision stamps
  *   with leases at least 99 % of what is admitted without
@@ -37,7 +37,7 @@ enum {
   LONG_US = 120 * 1000 * 1000
 };
 
-/* What all processes share. */
+/* All processes share this. */
 typedef struct shared {
   char key[KEY_BYTES];
   char rule_text[RULE_BYTES];
@@ -115,7 +115,7 @@ static void run_child(void *context) {
 /* --- the parent ---------------------------------------------------------------------------------
  */
 
-/* What was admitted in all; -1: more than the rule allows. */
+/* The sum of all admissions; -1: more than the rule allows. */
 static int64_t report(void) {
   weir_message message = {""};
   weir_stack stack;

@@ -3,9 +3,9 @@
  * 32 threads in 4 processes ask for the same keys as fast as they can, with every option at its
  * default: a policy in each process that knows nothing of the others. A new key comes every few
  * milliseconds, before the old one is anything but used up. Whatever the load, the store admits no
- * key more than its rule says. What ran out of time is answered by the process's account, from its
- * share of what was left: with that a key is admitted what its rule says on average, where a tenth
- * more is a failure; by a log, which is not paid, twice as much.
+ * key more than its rule says. Requests that ran out of time are answered by the process's account,
+ * from its share of what was left: with that a key is admitted what its rule says on average, where
+ * a tenth more is a failure; by a log, which is not paid, twice as much.
  *
  *   --held-up   stops each process again and again, for longer than a deadline, in the middle of
  *               whatever its threads are at
@@ -50,7 +50,7 @@ static const struct {
     {"quota:300/1d,name=quota", 300, false, false},
     {"fixed-window:300/400d;sliding-window:300/1h,strict,name=stack", 300, false, false}};
 
-/* What parent and children share. */
+/* Parent and children share this. */
 typedef struct shared {
   pthread_barrier_t begin;
   int64_t begin_us, end_us; /* weir_monotonic_us() */

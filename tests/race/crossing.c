@@ -40,7 +40,7 @@ enum {
 static const char *const rules[2] = {"fixed-window:20/1d,name=left",
                                      "sliding-window:20/1d,name=right"};
 
-/* What all processes share. */
+/* All processes share this. */
 typedef struct shared {
   char run[KEY_BYTES];
   _Atomic int64_t end_us;

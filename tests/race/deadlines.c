@@ -49,7 +49,7 @@ static const struct {
 /* Those of 20 ms and more take turns. */
 static const int late_ones[] = {0, 2, 3, 5, 7};
 
-/* What parent and children share. */
+/* Parent and children share this. */
 typedef struct shared {
   pthread_barrier_t turn; /* all processes and the parent: before and after each round */
   int round;

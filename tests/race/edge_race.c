@@ -8,8 +8,8 @@
  *   98 % of what is allowed: against a serial limiter that is asked without pause
  *
  * RULE may be several logs, "sliding-log:20/50ms;sliding-log:60/400ms", the longest last, and fixed
- * windows in front of them; other windows come alone. What a log denies by its own charge stays
- * counted, so of a log half is enough.
+ * windows in front of them; other windows come alone. A request that a log denies by its own charge
+ * stays counted, so of a log half is enough.
  *
  * Each round has a key of its own. It begins somewhat before an edge, where one caller uses up the
  * limit at once, and ends somewhat more than a window after it. URL may be the name of an
@@ -50,7 +50,7 @@ enum {
   URL_BYTES = 512
 };
 
-/* What parent and children share. */
+/* Parent and children share this. */
 typedef struct shared {
   pthread_barrier_t turn; /* all threads and the parent: before and after each round */
   int attempt;
@@ -210,7 +210,7 @@ static int64_t bound_of(const weir_rule *rule) {
   return estimated ? 2 * rule->limit : weir_rule_upper(rule);
 }
 
-/* What one caller gets who asks without pause from begin_us on, before end_us. */
+/* The admissions of one caller that asks without pause from begin_us on, before end_us. */
 static int64_t allowed_serially(int64_t begin_us, int64_t end_us) {
   hand_clock clock = {begin_us};
   weir_store *store;

@@ -24,7 +24,7 @@ enum { TAKES = 5, LOAD_MOST = 64 };
 
 static const char rule[] = "sliding-window:20/1m,name=fresh";
 
-/* What parent and children share. */
+/* Parent and children share this. */
 typedef struct shared {
   _Atomic int denied, late, denying_processes, late_processes;
 } shared;

@@ -9,9 +9,9 @@
  *
  * With a lease the stamps are those of the uses, which decisions do not tell: they are what the
  * limiter's clock last showed to the caller, or the stamp of the charge where somebody else's
- * request brought that meanwhile. The bound then is B + t * L/W: these clocks are one. What is
- * allowed is B' + t * L/W, 97 % of it. Nobody may be given up for contention: --strict fails at
- * once, else that is measured again, as is what a busy machine let nobody ask.
+ * request brought that meanwhile. The bound then is B + t * L/W: these clocks are one. The
+ * admissions must reach 97 % of B' + t * L/W. Nobody may be given up for contention: --strict fails
+ * at once, else that is measured again, as is what a busy machine let nobody ask.
  *
  * URL may be the name of an environment variable. Exit code 0 only if both hold. */
 #include <inttypes.h>
@@ -39,7 +39,7 @@ enum {
   KEY_BYTES = 64
 };
 
-/* What parent and children share. */
+/* Parent and children share this. */
 typedef struct shared {
   pthread_barrier_t begin;
   int64_t begin_us, end_us;
@@ -67,7 +67,7 @@ static void note_last(int64_t now_us) {
     continue;
 }
 
-/* What the limiter's clock last showed to this thread. */
+/* The time that the limiter's clock last showed to this thread. */
 static _Thread_local int64_t shown_us;
 
 static int64_t show_time_us(void *context) {

@@ -85,7 +85,7 @@ static int64_t own_time_us(void *context) {
   return real_time_us() + ((const child *)context)->offset_us;
 }
 
-/* What held_until_us() says was so before it was asked, too. */
+/* The answer of held_until_us() was true before it was asked, too. */
 static void work(const child *self, weir_reservation *place, holding *note, int64_t end_us) {
   for (;;) {
     int64_t until_us = weir_reservation_held_until_us(place);
@@ -158,7 +158,7 @@ static pid_t start_child(int number, uint64_t *random) {
   return start_process(run_child, &made);
 }
 
-/* It believes nothing any more. Of what it noted only half nothing was held. */
+/* It believes nothing any more. A note that it left half written stands for no place. */
 static void end_child(pid_t process, int number) {
   end_process(process);
   int64_t now_us = real_time_us();

@@ -37,7 +37,8 @@ enum {
   KEY_BYTES = 64
 };
 
-/* What all processes share. Who is killed between the two steps of noting leaves an empty note. */
+/* All processes share this. A process that is killed between the two steps of noting leaves an
+ * empty note. */
 typedef struct shared {
   char key[KEY_BYTES];
   _Atomic size_t used;
@@ -115,7 +116,7 @@ static int64_t admitted_between(size_t count, int64_t from_us, int64_t to_us) {
   return admitted;
 }
 
-/* What a kill left half noted is not an admission. */
+/* A note that a kill left half written is not an admission. */
 static size_t drop_empty_notes(size_t count) {
   size_t left = 0;
   for (size_t i = 0; i < count; i++)

@@ -3,8 +3,8 @@
  *
  *     settling --store VARIABLE [--rule fixed|strict|quota] [--seconds N] [--exact | --low]
  *
- * What a call was charged is written down in bins of time behind it, in memory that all share: so
- * what a killed process has not written down is missing, and no bin holds more than was charged.
+ * Each call's charge is written down in bins of time behind it, in memory that all share: so what a
+ * killed process has not written down is missing, and no bin holds more than was charged.
  *
  *   - charges of any window: no more than the limit and the debt;
  *   - real costs of any window: no more than that and what was cut;
@@ -75,7 +75,7 @@ static size_t bin_of(const setup *of, int64_t at_us) {
   return at_us < of->begin_us ? 0 : bin < BINS ? (size_t)bin : BINS - 1;
 }
 
-/* What came back counts as gone from a bin only where it could be used again there. */
+/* A cost that came back counts as gone from a bin only where it could be used again there. */
 static void write_down(const setup *of, const weir_decision *taken, int64_t estimate, int64_t real,
                        int64_t charged, int64_t before_us, int64_t after_us) {
   size_t first = bin_of(of, taken->at_us), from = bin_of(of, before_us), to = bin_of(of, after_us);
@@ -227,8 +227,8 @@ static verdict attempt(setup *of, int seconds) {
   return well ? found : VERDICT_BAD;
 }
 
-/* What must hold does so in every attempt. Too little may happen because a busy machine let no process
- * run: that is measured again. */
+/* The bounds must hold in every attempt. Too little may happen because a busy machine let no
+ * process run: that is measured again. */
 int main(int count, char **arguments) {
   setup of = {.bin_us = PERIOD_US, .bins = 1, .threads = 4};
   int seconds = 4;

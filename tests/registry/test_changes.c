@@ -143,8 +143,8 @@ static weir_rule_info least_rule(const weir_limiter *limiter) {
   return least;
 }
 
-/* What both may admit at once over one count: the larger limit. Buckets share a time, so theirs is a bucket
- * of the faster rate that is full after as long a time as the slower one. */
+/* The larger limit is what both may admit at once over one count. Buckets share a time, so theirs
+ * is a bucket of the faster rate that is full after as long a time as the slower one. */
 static int64_t bound_of(const weir_rule_info rules[2]) {
   const weir_rule_info *larger = &rules[rules[1].capacity > rules[0].capacity];
   const weir_rule_info *faster = &rules[rules[1].limit > rules[0].limit];

@@ -16,14 +16,14 @@ enum {
 
 static char keys_file[] = "/tmp/weir-keys-XXXXXX";
 
-/* Of this process alone, however busy the machine is. */
+/* The time of this process alone, however busy the machine is. */
 static int64_t cpu_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* What malloc has given out; a sanitizer's allocator says nothing of it. */
+/* The bytes that malloc has given out; a sanitizer's allocator says nothing of it. */
 static size_t allocated(void) {
   struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;

@@ -347,7 +347,7 @@ static void test_changes_are_seen_through_links(void **state) {
   assert_int_equal(unlink(path("keys")), 0);
   assert_true(weir_config_watch_look(watch));
   assert_false(weir_config_watch_look(watch));
-  /* What a failed reload read is watched as well: the fault may be in it. */
+  /* Files that a failed reload read are watched as well: the fault may be in one. */
   assert_null(weir_registry_load(path("f.yaml"), registry, NULL, &watch, &faults));
   assert_false(weir_config_watch_look(watch));
   write_file("keys", "k\tt\n");

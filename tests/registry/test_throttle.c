@@ -57,7 +57,8 @@ static void test_the_least_used_go_at_the_end_of_a_tick(void **state) {
   assert_ptr_equal(get(0, 1, 1, 1, 12), kept);
 }
 
-/* What another loop found in its tick stays until that loop is done, and has found another. */
+/* Limiters that another loop found in its turn stay until that loop is done, and has found
+ * another. */
 static void test_what_a_loop_uses_stays(void **state) {
   (void)state;
   weir_limiter *used = get(1, 100, 1, 1, 0);

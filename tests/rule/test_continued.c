@@ -107,8 +107,8 @@ static void a_bucket_has_as_many_parts_as_its_time_is_fine_enough_for(void **sta
   assert_true(fewer); /* one of them at least is that fast */
 }
 
-/* What differs by its layout alone has one layout in parts; and rules that share a log no longer
- * do. */
+/* Rules that differ by their layouts alone have one layout in parts; and rules that share a log no
+ * longer do. */
 static void rules_of_a_stack_stay_apart(void **state) {
   static const char *const rules[] = {
       "sliding-window:246/1h;sliding-window:50000/1h",

@@ -119,7 +119,7 @@ static void leases_only_when_told(void **state) {
   assert_int_equal(parsed("token-bucket:9/s").reserve, 0);
 }
 
-/* What drains during a lease, rounded up. */
+/* It keeps back the amount that drains during a lease, rounded up. */
 static void a_bucket_keeps_back_what_drains_during_a_lease(void **state) {
   (void)state;
   static const struct {

@@ -18,7 +18,8 @@ bool column_add(struct column *column, int64_t number);
 
 void column_sort(struct column *column);
 
-/* Below which that many of 100 are; 0 if there are none. Of a sorted one, as all that follow. */
+/* The number below which that many of 100 are; 0 if there are none. For a sorted column, as all that
+ * follow. */
 int64_t column_at_percent(const struct column *sorted, size_t percent);
 
 /* The most that a bucket holds which each time adds one to, and which drains by `limit` a period:

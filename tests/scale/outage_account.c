@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* What a process that has met no store takes for its share. */
+/* A process that has met no store takes this for its share. */
 #define FIRST_SHARE (1.0 / 8)
 
 void account_begin(struct account *account) {
@@ -55,7 +55,7 @@ bool account_admits(struct account *account, const struct account_terms *terms, 
   return true;
 }
 
-/* What the limit has no room for is dropped. */
+/* A debt that the limit has no room for is dropped. */
 static void pay(struct account *account, const struct account_terms *terms, double *stored) {
   double paid = fmin(account->owed, terms->limit - *stored);
   if (terms->policy == OUTAGE_CONTINUES && paid > 0) *stored += paid;

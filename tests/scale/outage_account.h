@@ -1,5 +1,5 @@
-/* What a process admits of a key while the store does not answer, by three policies; and what it
- * owes to the store for it. Fixed windows, a cost of 1. */
+/* The admissions of a process for a key while the store does not answer, by three policies; and
+ * what it owes to the store for them. Fixed windows, a cost of 1. */
 #ifndef TESTS_SCALE_OUTAGE_ACCOUNT_H
 #define TESTS_SCALE_OUTAGE_ACCOUNT_H
 
@@ -14,7 +14,7 @@ enum outage_policy {
   OUTAGE_POLICIES
 };
 
-/* Of a process and key, in one window. */
+/* The account of a process and key, in one window. */
 struct account {
   struct share_key share;
   int window;      /* that the rest is about; -1: none yet */
@@ -27,7 +27,7 @@ struct account {
   int fresh_window;
 };
 
-/* What decides beside the account. */
+/* The terms that decide beside the account. */
 struct account_terms {
   enum outage_policy policy;
   double limit;

@@ -1,4 +1,4 @@
-/* What processes admit together around an outage, simulated.
+/* Simulates what processes admit together around an outage.
  *
  *     weir_outage table [RUNS]    a table, as it stands in docs/scale.md; 80 runs
  *     weir_outage course [RUNS]   window by window, what its picture shows */

@@ -156,7 +156,7 @@ static bool run_once(struct run *run, int number) {
 /* --- figures -------------------------------------------------------------------------------------
  */
 
-/* Of all runs so far. */
+/* The sums of all runs so far. */
 struct sums {
   double *totals; /* in limits */
   size_t count, room;

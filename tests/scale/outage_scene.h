@@ -1,4 +1,4 @@
-/* What happens to which traffic in a simulated outage. */
+/* Scenes: what happens to which traffic in a simulated outage. */
 #ifndef TESTS_SCALE_OUTAGE_SCENE_H
 #define TESTS_SCALE_OUTAGE_SCENE_H
 

@@ -1,21 +1,21 @@
 /* Which part of the traffic is this process's? Estimated from what the store answers anyway: how
  * much was charged, by everybody, before an own charge.
  *
- * Of that the last own charge does not count, neither as its own nor among all. Own charges over
- * all of them would add up to more than 1 over the processes: one that came first and left would
- * take itself for alone. */
+ * The last own charge does not count, neither as its own nor among all. Own charges over all of
+ * them would add up to more than 1 over the processes: one that came first and left would take
+ * itself for alone. */
 #ifndef TESTS_SCALE_OUTAGE_SHARE_H
 #define TESTS_SCALE_OUTAGE_SHARE_H
 
 #include <stdbool.h>
 
-/* Of all keys of a process. Zeroed at first. */
+/* The charges of all keys of a process. Zeroed at first. */
 struct share_process {
   double own, all;
   double half_at_ms; /* when both are halved */
 };
 
-/* Of one of them. Zeroed at first. */
+/* The charges of one key. Zeroed at first. */
 struct share_key {
   double own, all; /* charges that were seen in this period, and half of those seen before it */
   double before;   /* what stood there before the last own charge of this period */

@@ -134,7 +134,7 @@ static void forget(void *subject) {
 /* --- requests ----------------------------------------------------------------------------------
  */
 
-/* What others hold against the bound: when it was used, by the clock of who used it. */
+/* The time that others hold against the bound: when it was used, by the clock of its user. */
 static int64_t use_of(const struct process *process, const weir_decision *decision) {
   return decision->source == WEIR_SOURCE_LOCAL ? clock_of(process) : decision->at_us;
 }
@@ -297,7 +297,8 @@ static void clean_up(struct scale *scale) {
   fiber_clean_up();
 }
 
-/* What a bucket keeps back for leases is not there for those who lease; it would be without. */
+/* A bucket keeps some back for leases, which those who lease cannot have; without leases they
+ * would. */
 static void write_without_lease(const char *rule, char *text, size_t size) {
   const char *lease = strstr(rule, ",lease=");
   const char *rest = lease != NULL ? lease + strcspn(lease + 1, ",") + 1 : "";

@@ -6,7 +6,7 @@
 
 #include "scale/virtual.h"
 
-/* What is sent at once, and its answer. Its sender may have left when it lands. */
+/* A message is sent at once, and has its answer. Its sender may have left when it lands. */
 struct message {
   struct server *server;
   size_t count;
@@ -71,7 +71,7 @@ static int64_t take_time(struct server *server, unsigned commands) {
   return server->free_at_us;
 }
 
-/* What is lost on its way was not executed, and nobody hears of it. */
+/* A message that is lost on its way was not executed, and nobody hears of it. */
 static void drop(struct message *message) {
   message->sent = false;
   if (message->left) free(message);

@@ -77,7 +77,8 @@ static void a_run_can_be_repeated(void **state) {
 /* --- the estimate --------------------------------------------------------------------------------
  */
 
-/* Of what the processes estimate after charges in this order, without a guess to begin with. */
+/* The sum of what the processes estimate after charges in this order, without a guess to begin
+ * with. */
 static double sum_of_shares(const int *order, int charges, int processes) {
   double sum = 0;
   for (int i = 0; i < processes; i++) {
@@ -90,7 +91,7 @@ static double sum_of_shares(const int *order, int charges, int processes) {
   return sum;
 }
 
-/* Of all orders in which so many processes can charge. */
+/* The mean over all orders in which so many processes can charge. */
 static double mean_of_all_orders(int processes, int charges) {
   int order[16] = {0};
   double sum = 0;

@@ -167,7 +167,7 @@ bool virtual_wait(const void *subject, int64_t until_us) {
   return self.woken;
 }
 
-/* Who is woken runs as an event of its own, after whoever wakes. */
+/* The thread that is woken runs as an event of its own, after the one that wakes it. */
 void virtual_wake(const void *subject) {
   struct waiter *waiter = *waiters_for(subject);
   while (waiter != NULL && waiter->subject != subject)
@@ -261,7 +261,7 @@ int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void 
   return 0;
 }
 
-/* Of one that is not over only from within a fiber. */
+/* Joins a thread that is not over only from within a fiber. */
 int __wrap_pthread_join(pthread_t id, void **result);
 int __wrap_pthread_join(pthread_t id, void **result) {
   struct thread *thread = (struct thread *)(uintptr_t)id;

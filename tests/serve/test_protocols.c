@@ -91,7 +91,7 @@ static void write_asked(FILE *to, const weir_order *order) {
 
 /* --- what is answered --------------------------------------------------------------------------- */
 
-/* What may become of a request: of each verb those that it can have. */
+/* The outcomes of a request: each verb has those that it can have. */
 typedef enum outcome { ALLOWED, DENIED, COSTS, NOTHING, GROUP, FAILED, OUTCOMES } outcome;
 static const char *const outcomes[] = {"allowed", "denied", "costs", "nothing", "group", "failed"};
 
@@ -378,7 +378,7 @@ static void run_line(FILE *to, char *line) {
     run_grpc(to, words, tells);
 }
 
-/* What FILE says now, and what it should; free() both. */
+/* The text of FILE now, and what it should be; free() both. */
 static char *run_file(FILE *from, char **now) {
   char line[LINE_MOST];
   char *made;

@@ -74,7 +74,7 @@ static void test_bounds_hold(void **state) {
   }
 }
 
-/* Of eight loops, some of which saw little or nothing. */
+/* Merges eight loops, some of which saw little or nothing. */
 static void test_bounds_hold_when_merged(void **state) {
   (void)state;
   for (uint64_t seed = 1; seed <= 20; seed++) {

@@ -106,7 +106,7 @@ static int64_t allocated_for(int keys, int requests, int64_t apart_us) {
   return allocated;
 }
 
-/* What one more key takes, its place in the table with it: as long as it is asked for seldom, the
+/* The bytes of one more key, with its place in the table: as long as it is asked for seldom, the
  * same as others that nobody has denied. */
 static void a_key_takes_at_most_300_bytes_a_rule(void **state) {
   enum { FEW = 1000, MANY = 5000, REQUESTS = 3 };

@@ -1,5 +1,6 @@
-/* How many operations and round trips windows cost, of one process and of several that share their keys:
- * counted, so that a change is seen. What is decided is the same as where every cell is read each time. */
+/* How many operations and round trips windows cost, of one process and of several that share their
+ * keys: counted, so that a change is seen. The decisions are the same as where every cell is read
+ * each time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -139,7 +139,7 @@ static void a_store_without_servers_is_ready(void **state) {
   weir_store_close(store);
 }
 
-/* Of a backend that was written before there was such a thing: whether it answers. */
+/* A backend that was written before `connect` was a member is only asked whether it answers. */
 static void a_backend_that_does_not_connect_ahead_is_asked(void **state) {
   (void)state;
   weir_message message = {""};

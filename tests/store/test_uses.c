@@ -1,5 +1,4 @@
-/* Who counts under which tag: held against a plain list of all who do, in any order of coming and
- * going. */
+/* The users of each tag are held against a plain list of all, in any order of coming and going. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -25,7 +25,7 @@ void recorder_note(const char *name, int64_t value) {
   add_bytes(&value, sizeof value);
 }
 
-/* What follows is on a line of its own. */
+/* The rest is on a line of its own. */
 static void begin(const char *what) {
   if (the_recorder.printed) printf("\n%s", what);
   add_bytes(what, strlen(what));
@@ -198,7 +198,7 @@ weir_clock recorder_clock(void) {
   return (weir_clock){read_clock, NULL};
 }
 
-/* What the library would ask of the machine: linked with --wrap. */
+/* The library would ask the machine for these: linked with --wrap. */
 int64_t __wrap_weir_monotonic_us(void);
 int64_t __wrap_weir_monotonic_us(void) {
   return the_recorder.monotonic_us;

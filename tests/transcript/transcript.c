@@ -391,7 +391,7 @@ static void replay_on(int store, const char *name, const char *rules, const char
 /* --- the simulator ------------------------------------------------------------------------------
  */
 
-/* What the simulator's own store is asked, and what it decides: linked with --wrap. */
+/* Records what the simulator's own store is asked, and what it decides: linked with --wrap. */
 bool __real_weir_slots_execute(weir_slots *places, int64_t now_us, uint64_t version,
                                weir_operation *operation);
 bool __wrap_weir_slots_execute(weir_slots *places, int64_t now_us, uint64_t version,
