@@ -114,7 +114,7 @@ bool fake_has(struct fake_world *world, weir_place place, int64_t index, int64_t
   return fake_key(world, place, index, entry)->present;
 }
 
-/* What every caller of a backend owes it. */
+/* Every caller of a backend owes it this. */
 static void check_operation(const weir_operation *operation) {
   bool stores = operation->kind == WEIR_CREATE || operation->kind == WEIR_PUT;
   assert_true(operation->counter.index >= 0);

@@ -1,4 +1,4 @@
-/* What goes back of a bucket where the store compares and swaps, and what cannot. */
+/* Refunds of a bucket where the store compares and swaps: which go back, and which cannot. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -127,7 +127,7 @@ static void refuses_to_refund_what_is_not_there(void **state) {
   tear_down(b);
 }
 
-/* Who waits was given a place after it: a later one would stand beside theirs. */
+/* Those who wait were given places after it: a later one would stand beside theirs. */
 static void refunds_nothing_while_somebody_waits(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
@@ -257,7 +257,7 @@ static void mends_only_once_among_many(void **state) {
   tear_down(b);
 }
 
-/* What waits and clocks account for is no mistake. */
+/* A bucket that waits and clocks account for is no mistake. */
 static void leaves_what_honest_clocks_can_have_left(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);

@@ -106,7 +106,7 @@ static inline struct expected decide(struct bucket *bucket, int64_t now_us,
   return e;
 }
 
-/* What was taken, for refunds and cancels. */
+/* A charge that was taken, for refunds and cancels. */
 struct taken {
   int64_t cost, at_us;
   int64_t ends[WEIR_RULES_MOST];

@@ -7,7 +7,7 @@
 
 #include "test_bucket_bench.h"
 
-/* Of k = 0: 142 years. */
+/* The epoch where k = 0: 142 years. */
 #define EPOCH (INT64_C(1) << 52)
 
 /* --- epochs ------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ static int64_t lock_height(const struct bench *b) {
   return furthest(b) + 2 * (PROCESSES - 1) * 5 * TOKEN + 2 * settle_us(b);
 }
 
-/* What others have charged at once and in vain is about to go back by itself. */
+/* A charge that others made at once and in vain is about to go back by itself. */
 static void leaves_what_overshoot_can_have_left(void **state) {
   (void)state;
   struct bench *b = set_up_shared();

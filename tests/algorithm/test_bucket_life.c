@@ -11,7 +11,7 @@
 
 #define SECOND INT64_C(1000000)
 
-/* Of k = 0: 142 years. */
+/* The epoch where k = 0: 142 years. */
 #define EPOCH (INT64_C(1) << 52)
 
 /* Until a full bucket has drained, behind the longest wait, for the slowest reader, and the handover
@@ -26,7 +26,7 @@ static int64_t last_short_us(const weir_settings *settings) {
   return NOW + (needed_us(settings) + 2) / 3 - settings->ahead_us;
 }
 
-/* What the next take of 1 sends to charge. */
+/* The operation by which the next take of 1 charges. */
 static const weir_operation *charge_of(struct bench *b, struct client *client, int64_t now_us) {
   begin_take(b, client, now_us, 1);
   assert_int_equal(client->machine->frame.operations[0].kind, WEIR_RAISE);

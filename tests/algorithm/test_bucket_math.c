@@ -25,7 +25,7 @@ static int64_t random_to(unsigned *seed, int64_t most) {
   return most <= 0 ? 0 : number % (most + 1);
 }
 
-/* What is ahead after a wait. */
+/* The time that is ahead after a wait. */
 static int64_t ahead_after(const weir_rule *rule, int64_t ahead, int64_t us) {
   int64_t left = ahead - (us << rule->unit_bits);
   return left > 0 ? left : 0;

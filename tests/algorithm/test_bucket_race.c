@@ -22,7 +22,7 @@ static struct owed *owe(struct race *race, size_t rule, int64_t cost, int64_t fr
   return owed;
 }
 
-/* What a process took back it owes no more, if the store confirmed it. */
+/* A process owes no more what it took back, if the store confirmed it. */
 static void pay_back(struct race *race, const struct process *process) {
   for (size_t i = 0; i < race->owed_count && !process->lost; i++) {
     struct owed *owed = &race->owed[i];
@@ -149,7 +149,7 @@ static void collect(struct race *race, struct process *process, struct tally *ta
   }
 }
 
-/* What was charged and is not admitted denies others until it is back. */
+/* A charge that is not admitted denies others until it is back. */
 static void owe_overshoot(struct race *race, struct process *process, struct tally *tally) {
   for (size_t i = 0; i < race->stack.count; i++) {
     int64_t over = process->charged[i] - admitted_of(&process->client);

@@ -36,14 +36,14 @@ struct scene {
   int64_t length_us;
 };
 
-/* Who was admitted, by its own clock. */
+/* An admission, by its process's own clock. */
 struct admitted {
   int64_t cost, at_us, start_us;
   int64_t ends[WEIR_RULES_MOST];
   bool given_back;
 };
 
-/* What was charged without being admitted, or is being given back, from one step to another: P. */
+/* The charges that are not admitted, or are being given back, from one step to another: P. */
 struct owed {
   size_t rule;
   int64_t cost;

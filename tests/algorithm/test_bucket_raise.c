@@ -7,7 +7,7 @@
 
 #include "test_bucket_bench.h"
 
-/* Of k = 0: 142 years. */
+/* The epoch where k = 0: 142 years. */
 #define EPOCH (INT64_C(1) << 52)
 
 /* --- rounds ------------------------------------------------------------------------------------

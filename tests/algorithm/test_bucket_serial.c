@@ -92,7 +92,7 @@ static void remember(struct run *run, const weir_request_state *request, const i
   memcpy(taken->ends, ends, sizeof taken->ends);
 }
 
-/* What one process denied by what it knows must be what the store would have said. */
+/* A process's denial by what it knows must be the store's own. */
 static bool settles_locally(struct run *run, struct client *client, size_t count) {
   bool settled = run->client_count == 1 && count == 1 &&
                  weir_settle_locally(client->stack, &client->settings, client->memo, run->now_us,

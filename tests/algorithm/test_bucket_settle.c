@@ -1,4 +1,4 @@
-/* What a token bucket was really charged: its debt, and what goes back while it is in debt. */
+/* The real charges of a token bucket: its debt, and what goes back while it is in debt. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -230,7 +230,7 @@ static void gives_no_delays_where_it_may_be_in_debt(void **state) {
   }
 }
 
-/* What a wrong clock has left may be put back at any time, and a debt with it. */
+/* A value that a wrong clock has left may be put back at any time, and a debt with it. */
 static void charges_nothing_on_what_a_wrong_clock_left(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++) {

@@ -228,7 +228,7 @@ static void what_is_certain_though_late_is_taken_back(void **state) {
   tear_down(&p.b);
 }
 
-/* What several want is one addition, and what is too much of it goes back. */
+/* The places that several want are one addition, and what is too much of it goes back. */
 static void a_group_enters_together(void **state) {
   (void)state;
   struct place p = open_place("in-flight:5/10s");
@@ -430,7 +430,7 @@ static void a_stack_enters_in_one_round_and_leaves_alone(void **state) {
   tear_down(&p.b);
 }
 
-/* What this process has there itself is missed, and what it left is not. */
+/* The places that this process has there itself are missed, and those that it left are not. */
 static void a_lost_counter_is_noticed(void **state) {
   (void)state;
   struct place p = open_place("in-flight:5/10s");

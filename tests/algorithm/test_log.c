@@ -78,8 +78,8 @@ static void denies_by_its_own_charge_who_was_overtaken(void **state) {
   fake_close(world);
 }
 
-/* What is stored was read after the addition. With the stamp instead, which is older, the third
- * would be admitted 30 ms too early: 2d + 10 ms. */
+/* The time that is stored was read after the addition. With the stamp instead, which is older, the
+ * third would be admitted 30 ms too early: 2d + 10 ms. */
 static void stores_the_time_after_its_addition(void **state) {
   (void)state;
   struct fake_world *world = fake_open("sliding-log:1/1s", BEGIN + 300000, 1);

@@ -131,8 +131,8 @@ struct race {
   int denied, holes, unexplained;
 };
 
-/* Whether a charge is inside of the W before s as any clock sees it, or may be written so. Who
- * crashed stays counted. */
+/* Whether a charge is inside of the W before s as any clock sees it, or may be written so. A
+ * process that crashed stays counted. */
 static bool is_inside(const struct race *race, int charge, int64_t s) {
   int64_t epoch = race->charges[charge].epoch;
   const struct fake_key *key =

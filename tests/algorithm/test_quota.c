@@ -167,7 +167,7 @@ static void refunds_to_the_window_that_was_charged(void **state) {
 
 static int64_t settlement[WEIR_RULES_MOST];
 
-/* What it really cost, beside what is charged. */
+/* Its real cost, beside what is charged. */
 static const weir_request_state *settle(struct fake_world *world, int client, int64_t at_us,
                                         int64_t difference) {
   const int64_t costs[WEIR_RULES_MOST] = {difference};
@@ -209,7 +209,8 @@ static void charges_an_overrun_to_the_window_of_now(void **state) {
   fake_close(world);
 }
 
-/* What others keep from being written is tried again after a pause, and no longer than the deadline. */
+/* A write that others keep from being made is tried again after a pause, and no longer than the
+ * deadline. */
 static void waits_when_what_an_overrun_opened_is_gone(void **state) {
   (void)state;
   for (int late = 0; late < 2; late++) {

@@ -177,7 +177,7 @@ static void charges_both_or_none_beside_a_log(void **state) {
 
 enum { STARTS_MOST = 64 };
 
-/* What clients did in one run. */
+/* The deeds of clients in one run. */
 struct race {
   struct fake_world *world;
   int64_t limit;

@@ -369,7 +369,7 @@ static void what_one_rule_was_charged_stays_when_another_fails(void **state) {
   tear_down(&b);
 }
 
-/* What fits is not known then. */
+/* Nobody knows then what fits. */
 static void takes_back_a_charge_beside_which_nothing_was_read(void **state) {
   (void)state;
   for (int confirmed = 0; confirmed <= 1; confirmed++) {

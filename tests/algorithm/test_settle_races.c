@@ -17,7 +17,7 @@
 
 enum { CHARGES_MOST = 6000, STEPS = 40000, KEPT_OPEN = 8 };
 
-/* What a request was told to be charged, by rule; what is settled up is one of its own. */
+/* The charge that a request was told, by rule; what is settled up is one of its own. */
 struct charge {
   int64_t at_us;
   int64_t costs[WEIR_RULES_MOST];
@@ -178,7 +178,7 @@ static int64_t most_charged(const struct race *race, size_t i, bool estimates) {
   return most;
 }
 
-/* What a window's counters hold is what was told, to the unit. */
+/* A window's counters hold what was told, to the unit. */
 static void check_store(const struct race *race) {
   const weir_stack *stack = &race->world->stack;
   for (size_t at = 0; at < race->world->key_room; at++) {

@@ -326,7 +326,7 @@ static void a_long_gap_teaches_nothing(void **state) {
 
 enum { SLOTS_MOST = 8 };
 
-/* Who wants places of one key, one after another; until when each is held. */
+/* Processes that want places of one key, one after another; until when each is held. */
 typedef struct holder {
   weir_reservation *place;
   int64_t until_us;

@@ -16,7 +16,7 @@
 
 enum { PROCESSES = 3, CHARGES = 7, ORDERS = 2187, SPLITS = 512, NOW_US = 100000000 };
 
-/* What one process has measured. */
+/* The measures of one process. */
 struct measured {
   weir_share share;
   weir_pool pool;
@@ -39,7 +39,7 @@ static double part(int64_t own, int64_t all) {
   return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-/* What the key's own sums say: where there was no second charge, nothing. */
+/* The share by the key's own sums: where there was no second charge, nothing. */
 static double measured_share(const struct measured *m) {
   return part(m->share.mine, m->share.all);
 }

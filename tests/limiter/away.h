@@ -22,7 +22,7 @@ weir_decision away_withheld(world *w, const char *key, int64_t cost);
 /* How many of `tries` single costs the account admits. */
 int away_admits(world *w, const char *key, int tries);
 
-/* What the store holds is seen by another limiter on it, which knows nothing. */
+/* Another limiter on the store, which knows nothing, sees what the store holds. */
 int64_t away_remaining(world *w, const char *rules, const char *key);
 
 /* Fails the test unless so much was owed, paid and dropped so far. */

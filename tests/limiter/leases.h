@@ -1,4 +1,4 @@
-/* What a limiter with lease= holds, and how a test has it hold something. */
+/* The lots of a limiter with lease=, and how a test has it hold some. */
 #ifndef TESTS_LIMITER_LEASES_H
 #define TESTS_LIMITER_LEASES_H
 
@@ -26,7 +26,7 @@ int64_t lease_fill(world *w, const char *key, int64_t least);
 /* Uses what is held until that much is left. */
 void lease_use_down_to(world *w, const char *key, int64_t left);
 
-/* What the store has left for a key, whoever leased it: what a limiter without leases is told. */
+/* The store's room for a key, whoever leased it: what a limiter without leases is told. */
 int64_t lease_store_room(world *w, const char *rules, const char *key);
 
 #endif

@@ -95,7 +95,8 @@ static void two_keys_need_one_round_trip_or_two(void **state) {
   }
 }
 
-/* What denied lately is looked at before anything is charged: the other key sees none of it. */
+/* A key that denied lately is looked at before anything is charged: the other key sees none of
+ * it. */
 static void who_must_look_does_so_first(void **state) {
   login l;
   (void)state;
@@ -367,7 +368,7 @@ static void looks_where_all_do(void **state) {
 /* --- faults ------------------------------------------------------------------------------------
  */
 
-/* What cannot be known of one key does not leave the other charged. */
+/* An unknown outcome of one key does not leave the other charged. */
 static void an_unknown_outcome_leaves_the_others_as_they_were(void **state) {
   login l;
   weir_message message;

@@ -1,4 +1,4 @@
-/* What a limiter refuses, and how it says so. */
+/* A limiter refuses arguments, and says so. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

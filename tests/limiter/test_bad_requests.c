@@ -1,4 +1,4 @@
-/* What a request may not ask for: one clear error, and nothing is touched. */
+/* A request may not ask for these: one clear error, and nothing is touched. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -25,7 +25,7 @@ static void open_on(world *w, int store, const char *rules) {
   world_open(w, stores_url(store, url), rules, &options);
 }
 
-/* What `rules` say of the key now, to a limiter of their own. */
+/* Looks at the key under `rules` now, by a limiter of their own. */
 static weir_decision look(world *w, const char *rules) {
   weir_limiter_options options = patient();
   weir_limiter *limiter = world_limiter(w, rules, &options);

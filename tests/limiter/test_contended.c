@@ -88,8 +88,8 @@ static void let_them_fight(fight *all) {
   pthread_barrier_destroy(&all->start);
 }
 
-/* Who stalls beyond the deadline after a charge hears of an unknown outcome; inside this process
- * nothing else can go wrong. */
+/* A thread that stalls beyond the deadline after a charge hears of an unknown outcome; inside this
+ * process nothing else can go wrong. */
 static void assert_statuses(const fight *all, bool embedded) {
   static const bool expected[WEIR_STATUS_COUNT] = {[WEIR_OK] = true,
                                                    [WEIR_CONTENDED] = true,

@@ -1,4 +1,4 @@
-/* What a request costs: as much as fits, and a cost for every rule. On every store. */
+/* The cost of a request: as much as fits, and a cost for every rule. On every store. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static weir_decision with_costs(weir_limiter *limiter, const int64_t *costs, uns
   return request.decision;
 }
 
-/* What one rule alone has left, as a limiter sees that knows nothing yet. */
+/* The room under one rule alone, as a limiter sees that knows nothing yet. */
 static int64_t left_of(world *w, const char *rule) {
   weir_limiter_options options = {.deadline_us = 20 * SECOND_US};
   weir_limiter *limiter = world_limiter(w, rule, &options);
@@ -268,7 +268,7 @@ static void a_cost_above_the_capacity_of_its_rule_never_fits(void **state) {
   world_close(&w);
 }
 
-/* What one request learned of its own costs must not deny another with one cost. */
+/* A request that learned of its own costs must not deny another with one cost. */
 static void a_denial_with_costs_is_not_repeated_to_others(void **state) {
   world w;
   (void)state;

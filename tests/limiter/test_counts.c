@@ -1,4 +1,4 @@
-/* What a limiter counts is exactly what was done. */
+/* A limiter's counts are exactly what was done. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 enum { THREADS = 40, ROUNDS = 60, BATCH = 5, EMPTY_KEYS = 40000 };
 
-/* What one thread did, by what it was told. */
+/* The deeds of one thread, by what it was told. */
 typedef struct tally {
   weir_limiter *limiter;
   weir_limiter_counts seen;

@@ -157,7 +157,7 @@ static void *take_all(void *memory) {
   return NULL;
 }
 
-/* Of two limiters on one store, alone and in batches: what all of them admit is the limit. */
+/* Two limiters on one store, alone and in batches, admit the limit together. */
 static void all_that_share_a_store_admit_its_limit(void **state) {
   static const char *const rules[] = {"fixed-window:500/1h", "token-bucket:500/1h",
                                       "fixed-window:500/1h;sliding-window:5000/1h"};

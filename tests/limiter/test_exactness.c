@@ -1,5 +1,5 @@
-/* What a decision reports is exact: thousands of random states, each checked against the
- * definition, worked out anew from a list of everything that was charged. */
+/* A decision's report is exact: thousands of random states, each checked against the definition,
+ * worked out anew from a list of everything that was charged. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +44,7 @@ struct charge {
   int64_t at_us, cost;
 };
 
-/* What is true, by the definition alone. */
+/* The truth, by the definition alone. */
 struct truth {
   const struct rule *rule;
   int64_t cell_us;

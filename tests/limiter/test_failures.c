@@ -1,4 +1,4 @@
-/* What a limiter answers when its store does not, and what it leaves behind. */
+/* A limiter's answers when its store gives none, and what it leaves behind. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* What each policy answers while the store is away: real servers that are killed. */
+/* The answers of each policy while the store is away: real servers that are killed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -277,8 +277,8 @@ static void peeks_resets_and_refunds_report_the_status(void **state) {
   }
 }
 
-/* What was admitted meanwhile is paid first. What a second outage finds is what the first one left:
- * nothing is forgiven by coming back. */
+/* The debt of the meantime is paid first. A second outage finds what the first one left: nothing is
+ * forgiven by coming back. */
 static void the_store_decides_again_and_the_share_stays_spent(void **state) {
   (void)state;
   for (enum outage_kind kind = 0; kind < OUTAGE_KINDS; kind++) {

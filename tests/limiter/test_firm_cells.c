@@ -58,7 +58,7 @@ static void a_refund_is_seen_by_the_first_request_that_it_admits(void **state) {
   }
 }
 
-/* What is told of an admitted request may be too little until then, and never too much. */
+/* An admitted request may be told too little of what remains until then, and never too much. */
 static void what_remains_may_be_told_too_low_until_then(void **state) {
   (void)state;
   for (int store = 0; store < STORES; store++) {

@@ -15,7 +15,8 @@
 
 enum { LIMIT = 10, PROCESSES = 4, TRIES = 40, AGES = 5 };
 
-/* What is remembered of a key is used for 1 s at the most, and looked at again after half of that. */
+/* A process uses what it remembers of a key for 1 s at the most, and looks again after half of
+ * that. */
 static const int64_t ages_us[AGES] = {0, 300000, 501000, 999000, 1300000};
 
 static const char *const rules[] = {
@@ -85,7 +86,7 @@ static void each_is_admitted_once_more(void **state) {
   }
 }
 
-/* What was charged ahead before the flush may still be used. */
+/* Lots that were charged ahead before the flush may still be used. */
 static void with_leases_no_more_than_without(void **state) {
   (void)state;
   for (enum outage_kind kind = 0; kind < OUTAGE_KINDS; kind++) {

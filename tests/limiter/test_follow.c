@@ -80,7 +80,8 @@ static void a_share_goes_on(void **state) {
   world_close(&w);
 }
 
-/* What a process keeps of a key has other places where leases come or go: what it knew is still found. */
+/* A process's memory of a key has other places where leases come or go: what it knew is still
+ * found. */
 static void leases_may_come_and_go(void **state) {
   static const struct {
     const char *before, *after;

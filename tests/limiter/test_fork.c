@@ -88,7 +88,7 @@ static void check_refused(weir_store *store, weir_limiter *limiter, weir_decisio
   CHECK(made == NULL);
 }
 
-/* What the child opens itself is as good as anywhere. */
+/* A store that the child opens itself is as good as anywhere. */
 static void check_own(void) {
   weir_store *store;
   weir_limiter *limiter;
@@ -200,7 +200,7 @@ static void a_child_is_refused_while_threads_wait_for_a_stopped_server(void **st
   outage_close(&o);
 }
 
-/* Of two limiters one has answered for the store. In the child neither asks the policy, nor makes
+/* One of two limiters has answered for the store. In the child neither asks the policy, nor makes
  * what it lacks for that. */
 static void a_child_is_refused_what_a_policy_charged(void **state) {
   outage o;

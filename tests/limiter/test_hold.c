@@ -52,7 +52,7 @@ static void it_holds_for_half_a_second_at_the_most(void **state) {
   world_close(&w);
 }
 
-/* What the account has room for the store decides: a fourth of 12. */
+/* The store decides what the account has room for: a fourth of 12. */
 static void within_its_share_the_store_decides(void **state) {
   world w;
   (void)state;
@@ -117,7 +117,8 @@ static weir_decision take_in_vain(world *w, const char *key, bool sent, bool slo
   return decision;
 }
 
-/* It has not met its store, so its share is an eighth: two of 20. What the store then says is right. */
+/* It has not met its store, so its share is an eighth: two of 20. The store's answer is right
+ * then. */
 static void a_process_whose_first_answers_are_late_holds_nothing_back(void **state) {
   (void)state;
   for (int sent = 0; sent < 2; sent++) {

@@ -177,7 +177,7 @@ static void what_is_not_paid_for_in_time_is_lost(void **state) {
   }
 }
 
-/* However it ends. What other rules were charged is settled all the same. */
+/* However it ends. The other rules' charges are settled all the same. */
 static void every_end_tells_that_the_place_was_lost(void **state) {
   (void)state;
   for (int end = 0; end < 3; end++) {
@@ -304,7 +304,7 @@ static void bad_requests_are_refused(void **state) {
   world_close(&w);
 }
 
-/* What is destroyed while it is held is not paid for, and free when its period ends. */
+/* A place that is destroyed while it is held is not paid for, and free when its period ends. */
 static void a_place_that_is_forgotten_returns(void **state) {
   world w;
   (void)state;

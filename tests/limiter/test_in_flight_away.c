@@ -49,7 +49,7 @@ static weir_limiter_counts counts_of(const world *w) {
   return counts;
 }
 
-/* What is paid for is held; what cannot be paid for is lost, and known to be. */
+/* A place that is paid for is held; one that cannot be paid for is lost, and known to be. */
 static void places_are_held_as_long_as_they_were_paid_for(void **state) {
   world w;
   weir_reservation *kept, *lost;
@@ -130,7 +130,8 @@ static void local_gives_this_process_its_share(void **state) {
   world_close(&w);
 }
 
-/* What it has paid for in the next period as well, though it knows of nothing else there. */
+/* The places that it has paid for in the next period count as well, though it knows of nothing else
+ * there. */
 static void what_is_held_is_part_of_the_share(void **state) {
   world w;
   weir_reservation *places[2];

@@ -54,7 +54,7 @@ static void sleep_us(int64_t us) {
   nanosleep(&time, NULL);
 }
 
-/* Of what a machine can spoil that stands still for as long as a deadline or a payment. */
+/* A machine that stands still for as long as a deadline or a payment can spoil a try. */
 enum { TRIES = 20, LATE_US = 50000 };
 
 static bool was_late(weir_status status) {
@@ -172,7 +172,7 @@ static void *wait_for_place(void *context) {
   return NULL;
 }
 
-/* Of a place that was held for so long, to a thread that waits for it meanwhile. */
+/* Hands a place that was held for so long to a thread that waits for it meanwhile. */
 static weir_source hand_over(scene *s, int64_t held_us) {
   weir_reservation *place = enter_in(s->limiter, 3 * SECOND_US, NULL);
   uint64_t token = weir_reservation_token(place);
@@ -236,7 +236,8 @@ static void a_process_that_had_its_turn_rests(void **state) {
   close_scene(&s);
 }
 
-/* Who waits comes in when another process leaves; or back with nothing when its time is over. */
+/* A thread that waits comes in when another process leaves; or back with nothing when its time is
+ * over. */
 static void who_waits_looks_for_what_others_leave(void **state) {
   (void)state;
   for (int store = 0; store < STORES; store++) {

@@ -78,7 +78,7 @@ static weir_limiter_counts counts_of(const weir_limiter *limiter) {
   return counts;
 }
 
-/* Of two limiters with ten keys each: one round trip to enter, and one to leave. */
+/* Two limiters with ten keys each: one round trip to enter, and one to leave. */
 static void many_enter_and_leave_in_one_round_trip(void **state) {
   (void)state;
   for (int store = 0; store < STORES; store++) {
@@ -243,7 +243,7 @@ static void what_is_wrong_is_said_of_each(void **state) {
   world_close(&w);
 }
 
-/* What is settled is no reservation; that one is refused keeps no other from being made once. */
+/* A settled request is no reservation; that one is refused keeps no other from being made once. */
 static void a_settlement_is_refused_beside_others(void **state) {
   static const char *const rules[] = {"in-flight:5/1m", "fixed-window:5/1m", "token-bucket:5/1m"};
   (void)state;
@@ -274,7 +274,7 @@ static void a_settlement_is_refused_beside_others(void **state) {
   }
 }
 
-/* What a lease keeps is had without the store, beside what is not. */
+/* A place that a lease keeps is had without the store, beside what is not. */
 static void empty_places_are_had_at_once(void **state) {
   world w;
   crowd c = {0};

@@ -1,4 +1,4 @@
-/* What a server forgets is noticed; what nobody lost is not. */
+/* A counter that a server forgets is noticed; one that nobody lost is not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -171,7 +171,7 @@ static void an_eviction_is_noticed(void **state) {
 /* --- no loss ------------------------------------------------------------------------------------
  */
 
-/* What the limiter itself gives back or resets, and what time does. */
+/* The limiter itself gives back or resets, and time passes. */
 static void what_is_given_back_or_over_is_not_lost(void **state) {
   (void)state;
   for (enum outage_kind kind = 0; kind < OUTAGE_KINDS; kind++) {
@@ -201,7 +201,7 @@ static void what_is_given_back_or_over_is_not_lost(void **state) {
   }
 }
 
-/* What was charged in vain and taken back; a log takes single requests only. */
+/* A charge in vain was taken back; a log takes single requests only. */
 static void what_is_denied_is_not_held(void **state) {
   (void)state;
   for (enum outage_kind kind = 0; kind < OUTAGE_KINDS; kind++) {

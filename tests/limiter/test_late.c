@@ -153,7 +153,8 @@ static void late_and_away_are_both_answered_by_the_account(void **state) {
   }
 }
 
-/* What was late counts in the store, or is paid to it: all together is never more than the rule. */
+/* A late request counts in the store, or is paid to it: all together is never more than the
+ * rule. */
 static void a_busy_process_admits_no_more_than_the_rule(void **state) {
   static const char *const rules[] = {"fixed-window:10/1h", "sliding-log:10/1h",
                                       "token-bucket:10/1h;quota:20/1h"};
@@ -199,7 +200,7 @@ static void who_waits_is_answered_at_once(void **state) {
   }
 }
 
-/* What LOCAL let pass late, and certainly did not send, is owed until it goes back. */
+/* A cost that LOCAL let pass late, and certainly did not send, is owed until it goes back. */
 static void what_local_admitted_late_goes_back_to_the_account(void **state) {
   world w;
   weir_decision decision;
@@ -218,7 +219,7 @@ static void what_local_admitted_late_goes_back_to_the_account(void **state) {
   world_close(&w);
 }
 
-/* What ALLOW let pass late was charged nowhere that is known. */
+/* A cost that ALLOW let pass late was charged nowhere that is known. */
 static void what_was_admitted_late_goes_back_nowhere(void **state) {
   world w;
   weir_decision decision;

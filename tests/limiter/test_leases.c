@@ -1,4 +1,5 @@
-/* What was charged ahead is used without the store, where it counts; and what goes past it. */
+/* Lots that were charged ahead are used without the store, where they count; and what goes past
+ * them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +58,8 @@ static void a_use_asks_no_store(void **state) {
   lease_close(&w);
 }
 
-/* What is held has drained from the bucket before it ends: then as much fits as ever does, and no more. */
+/* The lot has drained from the bucket before it ends: then as much fits as ever does, and no
+ * more. */
 static void no_more_remains_than_ever_fits(void **state) {
   const char *rules = "token-bucket:100000/1s,burst=20000,lease=20ms"; /* B' is 18000 */
   world w;

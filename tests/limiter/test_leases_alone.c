@@ -1,5 +1,6 @@
 /* A process alone decides with lease= as it would without: the same requests at the same times are
- * admitted, and cost the same, on every store. What was charged ahead is room for who holds it. */
+ * admitted, and cost the same, on every store. A lot that was charged ahead is room for its
+ * holder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +82,7 @@ static weir_status carry_out(weir_limiter *limiter, const step *s, weir_decision
   return status;
 }
 
-/* With a quota the moment is told at which its window ends, wherever the charge is stamped. Of a
+/* With a quota the moment is told at which its window ends, wherever the charge is stamped. With a
  * sliding window it is known less well, and a bucket's lot drains from its charge. */
 static bool ends_alike(const pair *p, const weir_decision *leased, const weir_decision *plain) {
   bool known = leased->reset_after_us > 0 && plain->reset_after_us > 0;
@@ -131,7 +132,7 @@ static void open_two(two *t, int store, const pair *p) {
   world_open(&t->plain, stores_url(store, url), p->plain, &options);
 }
 
-/* What was found: leases were of use, came to an end one way or the other, and were no loss. */
+/* The findings: leases were of use, came to an end one way or the other, and were no loss. */
 static void close_two(two *t, const char *rules, int store, bool gives_back) {
   weir_limiter_counts counts = lease_counts(t->leased.limiter);
   print_message("%s on %s: leased %llu, used %llu, returned %llu, lost %llu\n", rules,

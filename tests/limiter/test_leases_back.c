@@ -1,5 +1,5 @@
-/* What was charged ahead and not used goes back by one command, and to its own cell alone; or it is
- * forgotten, with a step of the clock or a reset. */
+/* A lot that was charged ahead and not used goes back by one command, and to its own cell alone; or
+ * it is forgotten, with a step of the clock or a reset. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "limiter/leases.h"
 #include "limiter/limiter.h"
 
-/* What the last exec was made of. */
+/* The operations of the last exec. */
 static struct {
   size_t count;
   weir_operation operations[FAKE_ANSWERS_MOST];

@@ -190,7 +190,7 @@ static void a_key_with_a_lease_is_forgotten_last(void **state) {
   lease_close(&w);
 }
 
-/* Of a bucket B' is what a full one gives; of what was charged before nothing is forgotten. */
+/* A bucket's B' is what a full one gives; earlier charges are not forgotten. */
 static void counts_go_on_when_a_rule_gets_a_lease(void **state) {
   static const char *const rules[][2] = {
       {"fixed-window:1000/1s", "fixed-window:1000/1s,lease=20ms"},
@@ -211,7 +211,7 @@ static void counts_go_on_when_a_rule_gets_a_lease(void **state) {
   }
 }
 
-/* What the parent was granted is no child's. */
+/* The parent's grants are no child's. */
 static void a_child_has_no_lease(void **state) {
   world w;
   int status;

@@ -159,7 +159,8 @@ static void whoever_asks_for_the_return_is_told_of_its_failure(void **state) {
   world_close(&w);
 }
 
-/* What lies in the stock was charged: it is used while the store is away, then the policy answers.
+/* The lots in the stock were charged: they are used while the store is away, then the policy
+ * answers.
  */
 static void a_lot_outlives_the_store(void **state) {
   (void)state;

@@ -1,4 +1,4 @@
-/* What a process holds is its own: reservations and costs per rule have it, and nobody is denied
+/* A process's lots are its own: reservations and costs per rule have them, and nobody is denied
  * what goes back anyway. Others have taken all that is left in the store. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -124,7 +124,7 @@ static weir_decision decide(world *w, const int64_t *costs, unsigned flags) {
   return request.decision;
 }
 
-/* What is held goes back in front of their own look, in the same round. */
+/* The lots that are held go back in front of their own look, in the same round. */
 static void costs_that_differ_have_what_went_back(void **state) {
   world w;
   const int64_t costs[] = {3, 2, 3};

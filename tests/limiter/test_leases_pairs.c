@@ -1,6 +1,6 @@
-/* What a bucket loses by leases: a process alone admits nearly as much as without, whatever the
- * rate, the lease, and the way in which requests come. Both ask the same at the same times; the
- * bucket without leases holds what the other one has left beside its reserve. */
+/* A bucket's loss by leases: a process alone admits nearly as much as without, whatever the rate,
+ * the lease, and the way in which requests come. Both ask the same at the same times; the bucket
+ * without leases holds what the other one has left beside its reserve. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

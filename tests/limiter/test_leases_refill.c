@@ -153,7 +153,7 @@ static void who_has_no_room_does_not_wait(void **state) {
   assert_true(decision.allowed);
   assert_int_equal(decision.source, WEIR_SOURCE_LOCAL);
 
-  /* Who is not renewed any more asks the store. */
+  /* A key that is not refilled any more asks the store. */
   lease_use_down_to(&w, "k", 0);
   the_fake.before = NULL;
   weir_limiter_destroy(greedy);
@@ -221,7 +221,7 @@ static void no_request_waits_for_the_next_window(void **state) {
   }
 }
 
-/* What is charged to the next window is none of the present one, and all others see it in the next. */
+/* A charge to the next window is none of the present one, and all others see it in the next. */
 static void the_next_window_is_not_used_before_it_begins(void **state) {
   static const char *const windows[] = {"fixed-window:500/3s,lease=1s", "quota:500/3s,lease=1s"};
   weir_limiter_options other = {.processes = 1, .flags = WEIR_NO_LEASES};
@@ -264,7 +264,7 @@ static void the_next_window_is_not_used_before_it_begins(void **state) {
   }
 }
 
-/* What is charged to the present window once the next one was charged ahead is none of the next one. */
+/* A charge to the present window, once the next one was charged ahead, is none of the next one. */
 static void the_present_window_is_charged_to_its_end(void **state) {
   static const char *const windows[] = {"fixed-window:100000/3s,lease=1s",
                                         "quota:100000/3s,lease=1s"};

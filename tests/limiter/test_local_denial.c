@@ -1,4 +1,4 @@
-/* What a process answers from what it knows, and for how long. */
+/* A process answers from what it knows, and only for so long. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static void assert_told_alike(const weir_decision *one, const weir_decision *oth
   assert_int_equal(one->store_status, other->store_status);
 }
 
-/* What the process tells again is what the store would tell, at each moment until it fits. */
+/* The process tells again what the store would tell, at each moment until it fits. */
 static void repeats_what_the_store_would_tell(void **state) {
   static const char *const rules[] = {"fixed-window:3/1s",
                                       "sliding-window:8/1s",

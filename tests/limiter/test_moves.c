@@ -43,7 +43,7 @@ typedef struct moving {
   atomic_int used;   /* servers that the name has led to */
   atomic_int old;    /* admissions of the key that is used all the time */
   atomic_int excess; /* of those, beyond one limit for each server */
-  /* Of keys that are new with each server: */
+  /* Keys that are new with each server: */
   atomic_int admitted; /* in all */
   atomic_int unknown;  /* which may count or not: charges without an answer, or at a move */
   atomic_int decided;  /* by the store */
@@ -172,7 +172,8 @@ static void move_from_dead(moving *m, int to) {
   lead_to(m, to);
 }
 
-/* The server lives on, as a replica of the next one. What it refused is known to be nobody's. */
+/* The server lives on, as a replica of the next one. A command that it refused is known to be
+ * nobody's. */
 static void move_from_demoted(moving *m, int to) {
   char text[128];
   char answer[8] = "";

@@ -138,7 +138,8 @@ static void who_starts_during_a_stall_moves_no_key_either(void **state) {
   }
 }
 
-/* What it left is lost to it, as after a restart: one limit for each server, and no more. */
+/* The counts that it left are lost to it, as after a restart: one limit for each server, and no
+ * more. */
 static void an_address_that_refuses_is_left_for_the_next(void **state) {
   (void)state;
   lead(0, 1);

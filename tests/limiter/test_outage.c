@@ -91,9 +91,9 @@ static int64_t sum(const common *all, int key, weir_source source) {
   return admitted;
 }
 
-/* What all admit together is what was left, on average: a share is measured by some 15 charges of
- * each process and key, which leaves a deviation of a tenth or two. `empties`: how often the store
- * began anew. Fresh limits in all of them would be 9 of it. */
+/* All together admit what was left, on average: a share is measured by some 15 charges of each
+ * process and key, which leaves a deviation of a tenth or two. `empties`: how often the store began
+ * anew. Fresh limits in all of them would be 9 of it. */
 static void check(const common *all, int64_t empties) {
   for (int key = 0; key < KEYS; key++) {
     int64_t by_store = sum(all, key, WEIR_SOURCE_STORE);

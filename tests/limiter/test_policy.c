@@ -1,4 +1,4 @@
-/* What a policy says by itself: which statuses it answers, and how. */
+/* A policy by itself: which statuses it answers, and how. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

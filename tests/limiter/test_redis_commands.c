@@ -63,7 +63,7 @@ static void a_busy_token_bucket_needs_two_commands(void **state) {
   close_scene(&s);
 }
 
-/* What was lost, or reset by another, costs one write more. */
+/* A bucket that was lost, or reset by another, costs one write more. */
 static void a_bucket_that_is_gone_begins_again_in_one_decision(void **state) {
   scene s;
   (void)state;

@@ -175,8 +175,8 @@ static int64_t take_what_fits(world *w, weir_decision *decision) {
   return decision->allowed ? decision->cost : 0;
 }
 
-/* What was taken first was never used, so that 5 is all that may be had at the later moment. Were
- * all of it given back after some of it was refilled, more would come out. */
+/* The first tokens that were taken were never used, so that 5 is all that may be had at the later
+ * moment. Were all of it given back after some of it was refilled, more would come out. */
 static void cannot_be_used_to_get_more_out_of_a_bucket(void **state) {
   (void)state;
   for (int store = 0; store < STORES; store++) {

@@ -76,8 +76,8 @@ static void it_is_dropped_at_the_end_of_its_period(void **state) {
   }
 }
 
-/* Of an outage that lasts, what no period remembers is not paid: a key that stays at a third of its
- * limit is served when the store is back. */
+/* In an outage that lasts, a debt that no period remembers is not paid: a key that stays at a third
+ * of its limit is served when the store is back. */
 static void a_key_below_its_limit_is_served_after_a_long_outage(void **state) {
   static const char *const rules[] = {"sliding-window:30/10s,strict", "sliding-window:30/10s",
                                       "token-bucket:30/10s"};
@@ -260,7 +260,7 @@ static void up_to_owes_what_it_got(void **state) {
   world_close(&w);
 }
 
-/* Who is denied counts, and is not owed. */
+/* A denied request counts, and is not owed. */
 static void denied_requests_that_count_are_not_owed(void **state) {
   world w;
   (void)state;
@@ -274,7 +274,7 @@ static void denied_requests_that_count_are_not_owed(void **state) {
   world_close(&w);
 }
 
-/* What is held was charged before the outage: it is used first, and nobody owes it. */
+/* A lot that is held was charged before the outage: it is used first, and nobody owes it. */
 static void leases_are_used_first(void **state) {
   world w;
   int by_lease = 0;

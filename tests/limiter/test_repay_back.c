@@ -1,5 +1,5 @@
-/* What LOCAL admitted without the store, and what then goes back: to the account, or to the store that
- * it was paid to. */
+/* Costs that LOCAL admitted without the store, and that then go back: to the account, or to the
+ * store that was paid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

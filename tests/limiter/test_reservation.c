@@ -160,7 +160,7 @@ static void a_place_in_a_queue_goes_back_only_as_the_last(void **state) {
   }
 }
 
-/* Who waits behind a slot of a token bucket was promised a time by it. */
+/* A caller that waits behind a slot of a token bucket was promised a time by it. */
 static void a_slot_that_is_waited_for_goes_back_only_as_the_last(void **state) {
   static const char rules[] = "token-bucket:1/1s,burst=2";
   (void)state;
@@ -196,7 +196,7 @@ static void a_log_keeps_what_was_reserved(void **state) {
   }
 }
 
-/* What the caller does with its memory after the reservation is its own business. */
+/* The caller's memory is its own business after the reservation. */
 static void a_reservation_remembers_key_and_costs_by_itself(void **state) {
   (void)state;
   for (int store = 0; store < STORES; store++) {

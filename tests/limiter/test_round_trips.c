@@ -14,7 +14,7 @@ static void open_spy(world *w, const char *rules, const weir_limiter_options *op
   world_open_backend(w, &fake_backend, "fake:", rules, options);
 }
 
-/* What was needed since the last time. */
+/* Asserts what was needed since the last time. */
 static void assert_needed(int round_trips, int commands) {
   assert_int_equal(the_fake.counts.round_trips, round_trips);
   assert_int_equal(the_fake.counts.commands, commands);
@@ -98,8 +98,8 @@ static void finished_cells_are_read_once_in_memo_age_us_until_they_are_settled(v
   world_close(&w);
 }
 
-/* What a charge is denied by was read in its own decision: the counter before along with the take-back,
- * once. So another's reset is seen at once; the request is then charged anew. */
+/* The counts that deny a charge were read in its own decision: the counter before along with the
+ * take-back, once. So another's reset is seen at once; the request is then charged anew. */
 static void what_is_settled_is_read_before_it_denies(void **state) {
   world w;
   (void)state;
@@ -296,7 +296,8 @@ static weir_decision settle(world *w, int64_t real, weir_decision taken) {
   return taken;
 }
 
-/* What fits is one round; what is cut comes off in a second; what goes back may need a look. */
+/* A settlement that fits is one round; what is cut comes off in a second; what goes back may need a
+ * look. */
 static void a_settlement_needs_two_round_trips_at_most(void **state) {
   static const char *const rules[] = {"fixed-window:20/1m,debt=4", "sliding-window:20/1m,debt=4",
                                       "sliding-window:20/1m,strict,debt=4", "quota:20/1m,debt=4",

@@ -236,7 +236,7 @@ static void refuses_rules_that_cannot_be_settled_by_name(void **state) {
   }
 }
 
-/* What is over gives nothing back and what was used on top is charged now. */
+/* A window that is over gives nothing back, and what was used on top is charged now. */
 static void work_may_outlive_its_window(void **state) {
   static const char *const rules[] = {"fixed-window:20/1m", "sliding-window:20/1m", "quota:20/1m"};
   (void)state;
@@ -316,7 +316,7 @@ static void settles_in_a_batch(void **state) {
   }
 }
 
-/* Of one key, side by side: the store is asked once for all that go one way. */
+/* Settlements of one key stand side by side: the store is asked once for all that go one way. */
 static void settles_many_of_one_key_at_once(void **state) {
   enum { MANY = 20 };
   (void)state;

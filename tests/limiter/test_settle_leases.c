@@ -1,5 +1,5 @@
-/* What a lease holds covers settlements: too much of a charge becomes part of it, and what was used on
- * top comes from it. Nothing is charged twice by that, and nothing is lost. */
+/* A lease's lots cover settlements: too much of a charge becomes part of them, and what was used on
+ * top comes from them. Nothing is charged twice by that, and nothing is lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* What is charged arrives within the deadline of its stamp, wherever the thread is held up. Time is
- * made up: it passes only where the thread stalls, in a reading of the clock or in the store. */
+/* A charge arrives within the deadline of its stamp, wherever the thread is held up. Time is made
+ * up: it passes only where the thread stalls, in a reading of the clock or in the store. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -181,7 +181,7 @@ static void what_another_did_before_a_late_charge_is_noticed(void **state) {
   weir_store_close(store);
 }
 
-/* Of a clock of the caller's own. */
+/* It reads a clock of the caller's own. */
 static void it_costs_few_readings(void **state) {
   const weir_limiter_options options = {
       .size = sizeof options, .clock = {.now_us = read_and_stall}, .deadline_us = DEADLINE_US};

@@ -10,7 +10,8 @@
 #include "fixture/servers.h"
 #include "limiter/world.h"
 
-/* What the server that answers may take, on a busy machine; the other one costs it whole. */
+/* The server that answers may take so long on a busy machine; the other one costs the deadline
+ * whole. */
 enum { KEYS = 20, DEADLINE_US = 4000000 };
 
 typedef struct pool {

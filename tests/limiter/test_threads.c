@@ -57,7 +57,7 @@ static void *run(void *context) {
   return NULL;
 }
 
-/* What a crowd gets admitted in all, at one moment. */
+/* The admissions of a crowd in all, at one moment. */
 static int64_t admitted(const char *rules, crowd members) {
   static crowd everyone;
   weir_limiter_options options = {.deadline_us = 60 * SECOND_US};

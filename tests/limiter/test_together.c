@@ -138,7 +138,7 @@ static void eight_limiters_need_one_round_trip(void **state) {
   close_several(&s);
 }
 
-/* What some give back leaves with what others charge: as many rounds as the slowest needs. */
+/* Some give back, which leaves with what others charge: as many rounds as the slowest needs. */
 static void rounds_of_several_limiters_are_shared(void **state) {
   several s;
   (void)state;
@@ -319,7 +319,7 @@ static void a_failure_is_that_of_its_limiter(void **state) {
   close_several(&s);
 }
 
-/* Whom no policy answers speaks before him whom one does, wherever they stand. */
+/* A request that no policy answers speaks before one that a policy does, wherever they stand. */
 static void a_status_speaks_before_a_policy(void **state) {
   several s;
   weir_message why = {""};
@@ -345,8 +345,8 @@ static void a_status_speaks_before_a_policy(void **state) {
 /* --- leases ------------------------------------------------------------------------------------
  */
 
-/* What several limiters lease in one call is used by the next, and goes back in one round trip
- * each. */
+/* The lots that several limiters lease in one call are used by the next, and go back in one round
+ * trip each. */
 static void leases_are_each_limiters_own(void **state) {
   several s;
   const weir_limiter_options alone = {.processes = 1};

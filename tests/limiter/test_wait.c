@@ -189,7 +189,7 @@ static void windows_admit_no_more_of_those_who_wait(void **state) {
   }
 }
 
-/* Who polls would need hundreds of round trips. */
+/* A caller that polls would need hundreds of round trips. */
 static void a_window_is_asked_again_only_when_it_can_fit(void **state) {
   weir_limiter_options options = patient;
   weir_decision decision;

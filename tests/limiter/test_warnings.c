@@ -38,8 +38,8 @@ static void two_limits_on_the_same_counts_warn_the_second(void **state) {
   world_close(&w);
 }
 
-/* What the second is told of the first: that it shares its counts though it decides otherwise, or that it
- * does not share them though it is the same limit. */
+/* The second is told of the first: that it shares its counts though it decides otherwise, or that
+ * it does not share them though it is the same limit. */
 static void two_rules_share_or_are_apart(void **state) {
   (void)state;
   static const char shares[] = ", shares its counts with ",
@@ -193,7 +193,7 @@ static void only_living_limiters_on_the_same_store_count(void **state) {
   world_close(&w);
 }
 
-/* Of 64 processes, unless the options say otherwise. Nothing answers at these addresses, and
+/* There are 64 processes, unless the options say otherwise. Nothing answers at these addresses, and
  * nothing is asked. */
 static void short_leases_of_buckets_warn_where_swaps_can_fail(void **state) {
   static const char memcached[] = "memcached://127.0.0.1:1";

@@ -11,8 +11,8 @@
 
 #define DAY_US (INT64_C(86400) * SECOND_US)
 
-/* Of all limiters here: what keeps a lock from being put back too early is a deadline and what a
- * process knows. */
+/* All limiters here have these: a deadline and what a process knows keep a lock from being put back
+ * too early. */
 static const weir_limiter_options patient = {.deadline_us = 20 * SECOND_US};
 #define SETTLE_US (SECOND_US + 2 * (20 * SECOND_US + 20000))
 
@@ -54,7 +54,8 @@ static void a_clock_30_days_ahead_closes_no_bucket_of_a_day(void **state) {
   }
 }
 
-/* Who comes back when told to is admitted as soon as can be: waits are those until the next step. */
+/* A caller that comes back when told to is admitted as soon as can be: waits are those until the
+ * next step. */
 static void the_waits_that_are_told_lead_there(void **state) {
   static const char rules[] = "token-bucket:1000/1d";
   (void)state;
@@ -78,7 +79,7 @@ static void the_waits_that_are_told_lead_there(void **state) {
   }
 }
 
-/* What a wait allows is not far, 60 s here; what was stepped back by more is. */
+/* A value that a wait allows is not far, 60 s here; one that was stepped back by more is. */
 static void a_step_back_is_put_right_at_once_where_nobody_charges_in_vain(void **state) {
   (void)state;
   for (int store = 0; store < STORES; store++) {

@@ -11,8 +11,8 @@
 /* A moment at which windows of 1 s to 4 m, their cells and their counters all begin. */
 #define START_US (INT64_C(1700000160) * SECOND_US)
 
-/* Of a decision, unless the test says otherwise: real time, which a busy machine must be able to
- * keep. The margin e is this and twice the clock error. */
+/* The deadline of a decision, unless the test says otherwise: real time, which a busy machine must
+ * be able to keep. The margin e is this and twice the clock error. */
 #define WORLD_DEADLINE_US SECOND_US
 
 typedef struct world {

@@ -24,7 +24,7 @@ typedef struct world {
 void world_open(world *w, const char *rules);
 void world_close(world *w);
 
-/* What a process knows of a key to which `cost` was just charged, and nothing else. */
+/* A process then knows of a key to which `cost` was just charged, and nothing else. */
 void world_remember_charge(world *w, int64_t now_us, int64_t cost);
 
 void world_grant(world *w, int64_t stamp_us, int64_t cost);

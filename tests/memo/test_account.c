@@ -352,7 +352,7 @@ static void what_is_owed_goes_back_before_what_was_paid(void **state) {
   tear_down(&b);
 }
 
-/* What was refunded to the store was not owed any more, and frees nothing that is. */
+/* A refund to the store was not owed any more, and frees nothing that is. */
 static void what_was_sent_and_not_answered_is_owed_by_nobody(void **state) {
   int64_t weight;
   (void)state;
@@ -442,7 +442,7 @@ static void it_is_over_when_nothing_is_left_of_it(void **state) {
   tear_down(&b);
 }
 
-/* What the next one finds of a period is what the one before it left. */
+/* The next one finds of a period what the one before it left. */
 static void another_outage_of_the_period_still_knows_what_was_paid(void **state) {
   const weir_known known = {0};
   const weir_known of_log = {.of_log = true};

@@ -157,7 +157,7 @@ static void *read_all(void *context) {
   return (void *)torn;
 }
 
-/* What was told is whole, or the caller's decision stays as it was. */
+/* A decision that was told is whole, or the caller's decision stays as it was. */
 static void *read_told(void *context) {
   static const weir_decision untouched = {.limit = -1, .remaining = -2, .at_us = -3};
   intptr_t wrong = 0, told = 0;

@@ -28,7 +28,7 @@ static void choose(const unsigned char *hash_key) {
   }
 }
 
-/* Of the store that the tables belong to. */
+/* The secret of the store that the tables belong to. */
 static unsigned char secret[WEIR_KEY_SECRET_BYTES];
 
 static weir_memo_entry *lock_key(weir_table *table, const void *key, size_t key_length) {

@@ -136,7 +136,7 @@ static void a_use_of_a_window_is_stamped_when_it_happens(void **state) {
   world_close(&w);
 }
 
-/* Of two lots the earlier: a refund then gives back no more than has not drained. */
+/* The stamp is the earlier of two lots': a refund then gives back no more than has not drained. */
 static void a_use_of_a_bucket_is_stamped_as_its_charge(void **state) {
   static const char *const rules[] = {"token-bucket:100/1s,lease=200ms",
                                       "quota:100/1s,lease=200ms;token-bucket:100/1s,lease=200ms"};
@@ -289,7 +289,7 @@ static void a_return_goes_to_the_counter_and_lane_of_the_charge(void **state) {
   world_close(&w);
 }
 
-/* What is on its way back must not look as if the store had lost it. */
+/* A lot on its way back must not look as if the store had lost it. */
 static void what_goes_back_is_not_held_against_the_store(void **state) {
   world w;
   (void)state;
@@ -322,7 +322,7 @@ static void an_emptied_stock_has_nothing_and_owes_nothing(void **state) {
   world_close(&w);
 }
 
-/* Of which two lots are usable, one is the group's that is under way, and two go back. docs/leases.md has
+/* Five lots: two are usable, one is the group's that is under way, and two go back. docs/leases.md has
  * these figures. */
 static void a_leased_key_takes_480_bytes(void **state) {
   world w;

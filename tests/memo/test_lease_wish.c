@@ -142,7 +142,7 @@ static void a_use_earns_what_may_be_lost(void **state) {
   world_close(&w);
 }
 
-/* What was lost is not missed where the bucket was full since. */
+/* A loss is not missed where the bucket was full since. */
 static void forgets_a_loss_when_the_bucket_was_full(void **state) {
   world w;
   (void)state;
@@ -313,7 +313,7 @@ static void a_window_stays_tight_until_there_is_clearly_room(void **state) {
   world_close(&w);
 }
 
-/* Who holds what is asked in a trip may ask for more. */
+/* A process that holds what is asked in a trip may ask for more. */
 static void who_holds_enough_is_not_tight(void **state) {
   world w;
   (void)state;
