@@ -36,8 +36,8 @@ static inline weir_operation raise_to(int64_t floor, int64_t delta) {
   return raise;
 }
 
-/* What an operation has been through goes from one attempt to the next in its counter, which a
- * backend does not look at. */
+/* An operation's history goes from one attempt to the next in its counter, which a backend does not
+ * look at. */
 static inline weir_redis_attempt attempt_of(const weir_operation *operation) {
   weir_redis_attempt attempt;
   memcpy(&attempt, &operation->counter, sizeof attempt);

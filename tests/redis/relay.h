@@ -49,7 +49,7 @@ struct relay {
   relay_client clients[RELAY_CLIENTS];
 };
 
-/* In a thread of this process. What goes wrong ends the process. */
+/* In a thread of this process. An error ends the process. */
 void relay_start(relay *made, const struct server *behind, relay_judge *judge);
 void relay_stop(relay *done);
 

@@ -160,7 +160,7 @@ static void an_address_that_changes_is_followed(void **state) {
   follow("", changes);
 }
 
-/* Who is told a password must be vouched for first, each time anew. */
+/* A server must be vouched for before it is told a password, each time anew. */
 static void a_password_is_told_to_whom_the_cluster_lists(void **state) {
   (void)state;
   static const char user[] =

@@ -287,7 +287,7 @@ static void a_user_with_fewer_rights_is_told(void **state) {
   weir_store_close(store);
 }
 
-/* What is not answered meanwhile is the policy's. */
+/* A request without an answer meanwhile is the policy's. */
 static int64_t until_it_answers(weir_store *store, const char *key) {
   int64_t begin_us = weir_monotonic_us();
   int64_t end_us = deadline_in_ms(PATIENCE_MS);

@@ -1,4 +1,4 @@
-/* What is sent, and what the replies prove, without a server. */
+/* The bytes that are sent, and what the replies prove, without a server. */
 #include "redis/answer.h"
 
 static weir_operation seeded_add(int64_t seed, int64_t delta) {

@@ -1,4 +1,4 @@
-/* What a server gets to see: the commands of docs/redis-commands.md and no others. */
+/* A server gets to see the commands of docs/redis-commands.md and no others. */
 #include <stdio.h>
 #include <strings.h>
 #include <sys/socket.h>

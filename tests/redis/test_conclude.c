@@ -1,4 +1,5 @@
-/* What the replies of an attempt add up to, for every stage, kind, outcome and set of facts. */
+/* The replies of an attempt add up to an outcome: for every stage, kind, outcome and set of
+ * facts. */
 #include "redis/answer.h"
 
 typedef struct one_case {
@@ -27,7 +28,7 @@ static void check_way(const one_case *before, const one_case *after) {
   assert_int_equal(after->operation.version_out, 0);
 }
 
-/* What the first attempt added stands, and nothing is told of it before its key has a TTL. */
+/* The first attempt's addition stands, and nothing is told of it before its key has a TTL. */
 static void check_first(const one_case *before, const one_case *after) {
   const uint32_t facts = before->attempt.facts;
   weir_outcome outcome = after->operation.outcome;

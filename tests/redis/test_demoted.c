@@ -107,7 +107,7 @@ static void a_demoted_server_without_a_successor_is_away(void **state) {
   proxy_stop(&door);
 }
 
-/* The keys of the other shard are decided all the time. Who the peer is is asked once. */
+/* The keys of the other shard are decided all the time. The store asks once who its peer is. */
 static void a_proxy_stays_as_its_other_shards_are_well(void **state) {
   (void)state;
   enum { KEYS = 40, ROUNDS = 5 };
@@ -146,7 +146,7 @@ static void a_proxy_stays_as_its_other_shards_are_well(void **state) {
   proxy_stop(&door);
 }
 
-/* Who may not say SELECT is answered by a server all the same. */
+/* A user that may not say SELECT is answered by a server all the same. */
 static void a_user_without_select_knows_a_server(void **state) {
   (void)state;
   proxy door;

@@ -75,8 +75,8 @@ static weir_operation read_whole(const char *credentials, const struct server *a
   return whole;
 }
 
-/* What went wrong once is read by its first bytes, and comes to the same as a GET; for a while all
- * keys are. */
+/* A key that went wrong once is read by its first bytes, and comes to the same as a GET; for a
+ * while all keys are. */
 static void check_texts(const struct server *server, const struct server *asked,
                         const char *credentials) {
   enum { WHILE = 4096 };
@@ -163,7 +163,7 @@ static void who_may_not_read_with_care_reads_all(void **state) {
 /* --- the others --------------------------------------------------------------------------------
  */
 
-/* What a server executed of those that send all of a value. */
+/* Counts the commands that send all of a value, as a server executed them. */
 static void who_was_told_of_it_never_asks_for_all(void **state) {
   (void)state;
   struct server *server = server_start_redis(SERVER_IPV4, NULL);

@@ -69,7 +69,7 @@ static void reads_of_one_exec_are_one_mget(void **state) {
   end(with);
 }
 
-/* Of a key that it has not added to, a process does not know the type. */
+/* A process does not know the type of a key that it has not added to. */
 static void others_keys_are_read_by_get(void **state) {
   (void)state;
   world with = begin(NULL, NULL, false);
@@ -197,7 +197,7 @@ static bool imports(relay *self, const relay_command *command, char error[RELAY_
   return !command->asking;
 }
 
-/* What a node says instead of reading goes for all keys of the command. */
+/* A node's error in place of a reading goes for all keys of the command. */
 static void a_redirection_is_followed_by_each_read(void **state) {
   static const struct {
     relay_judge *left, *right;

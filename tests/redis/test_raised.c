@@ -67,7 +67,7 @@ static void a_raised_key_is_read_and_taken_from(void **state) {
   assert_outcome(answer(raised(sub_from("k", 5)), 0, "$-1\r\n"), WEIR_ABSENT);
 }
 
-/* What a GET was refused changed nothing, whatever the words; a SUB may have been executed. */
+/* A GET that was refused changed nothing, whatever the words; a SUB may have been executed. */
 static void a_refused_read_of_a_raised_key_is_refused(void **state) {
   (void)state;
   static const char *const errors[] = {"-WRONGTYPE Operation against a key\r\n",

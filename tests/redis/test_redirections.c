@@ -178,8 +178,8 @@ static void does_not_walk_in_a_circle(void **state) {
   close_all(store);
 }
 
-/* Who is asked in its stead knows no other: the message is about the dead one, and that nothing was
- * sent lets the policy answer at once. */
+/* The node that is asked in its stead knows no other: the message is about the dead one, and that
+ * nothing was sent lets the policy answer at once. */
 static void a_dead_owner_is_named(void **state) {
   (void)state;
   char dead[32];

@@ -1,4 +1,4 @@
-/* What a server or proxy refuses: one clear message for each cause, and no wrong reply. */
+/* A server or proxy refuses: one clear message for each cause, and no wrong reply. */
 #include <poll.h>
 #include <stdio.h>
 #include <unistd.h>

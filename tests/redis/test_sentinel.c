@@ -56,8 +56,8 @@ static int64_t await_done(weir_store *store, tally *sum) {
 }
 
 /* Adds until every sentinel names that one, and until it is written to: about a second later, and
- * here five at most, and ten times what this program was held up once. Who was the primary would
- * still take what it is sent, for another eight seconds or more. */
+ * here five at most, and ten times what this program was held up once. The server that was the
+ * primary would still take what it is sent, for another eight seconds or more. */
 static void add_until_followed(weir_store *store, tally *sum, size_t wanted) {
   int64_t end_us = weir_monotonic_us() + PATIENCE_MS * INT64_C(1000);
   while (sentinel_primary(&group, 0) != wanted) {
@@ -80,7 +80,7 @@ static void add_until_followed(weir_store *store, tally *sum, size_t wanted) {
   assert_true(before_us - named_us < FOLLOWED_US + 10 * longest_us);
 }
 
-/* What was added from here on is where the primary is, to the last one. */
+/* Every addition from here on is where the primary is, to the last one. */
 static void nothing_is_lost_now(weir_store *store, size_t primary) {
   tally sum = {0};
   long long before = sentinel_read(&group, primary, KEY);
@@ -148,7 +148,7 @@ static void what_is_wrong_is_told(void **state) {
   expect_away(url, "");
 }
 
-/* Of five that a URL names, one is well. */
+/* One of the five that a URL names is well. */
 static void any_sentinel_will_do(void **state) {
   (void)state;
   tally sum = {0};
@@ -179,7 +179,7 @@ static void unfold(char *text) {
   *to = '\0';
 }
 
-/* What doctor prints, as people see it; one sentinel is dead. */
+/* The findings of doctor, as people see them; one sentinel is dead. */
 static void doctor_names_the_primary(void **state) {
   (void)state;
   char query[QUERY_BYTES];
@@ -322,7 +322,8 @@ static void a_new_primary_is_followed(void **state) {
   weir_store_close(store);
 }
 
-/* And back to the first. Who was the primary takes what it is sent for some seconds more. */
+/* And back to the first. The server that was the primary takes what it is sent for some seconds
+ * more. */
 static void an_ordered_failover_is_followed(void **state) {
   (void)state;
   tally sum = {0};

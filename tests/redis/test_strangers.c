@@ -103,7 +103,8 @@ static int count_entries(const char *path) {
   return count;
 }
 
-/* Of more than the table holds some are refused, with the reason; a moment later there is room. */
+/* The table is too small for all: some are refused, with the reason; a moment later there is
+ * room. */
 static void dead_addresses_do_not_fill_the_table_for_ever(void **state) {
   (void)state;
   int full = 0;

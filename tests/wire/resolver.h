@@ -13,7 +13,7 @@ typedef struct resolver_address {
   uint16_t port;
 } resolver_address;
 
-/* What every name leads to from now on. */
+/* Every name leads here from now on. */
 void resolver_lead(const resolver_address *addresses, size_t count);
 
 /* The same for addresses that differ in their port alone. */

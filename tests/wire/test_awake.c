@@ -84,7 +84,7 @@ static void the_tries_are_over_before_the_deadline(void **state) {
   weir_wire_close(wire);
 }
 
-/* What answers take is found out also while the thread sleeps. */
+/* The time that answers take is found out also while the thread sleeps. */
 static void a_server_may_become_near(void **state) {
   (void)state;
   weir_wire *wire = open_near();

@@ -187,7 +187,7 @@ static void one_miss_opens_nothing_however_long_ago_the_last_was(void **state) {
   }
 }
 
-/* What was missed before the server was away is no part of what comes after. */
+/* Misses from before the server was away are no part of what comes after. */
 static void an_outage_forgets_the_miss_before_it(void **state) {
   (void)state;
   weir_breaker breaker;
@@ -199,7 +199,7 @@ static void an_outage_forgets_the_miss_before_it(void **state) {
   assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
 }
 
-/* What was missed is answered: the server is there, and it takes more to call it away. */
+/* The missed request is answered: the server is there, and it takes more to call it away. */
 static void late_answers_alone_open_it_only_after_several_timeouts(void **state) {
   (void)state;
   weir_breaker breaker;

@@ -6,7 +6,7 @@
 
 #include "wire/operations.h"
 
-/* What a deadline may be missed by. The machine may be busy with other things and wake nobody in
+/* A deadline may be missed by so much. The machine may be busy with other things and wake nobody in
  * time, so only the best call of a test is held to the first, and is waited for. */
 enum { GRACE_US = 5000, BUSY_US = 10000000, DEADLINE_MS = 20 };
 
@@ -198,7 +198,7 @@ static void a_large_batch_to_a_stopped_server_keeps_the_deadline(void **state) {
   }
   assert_outcome(execute(*state, get_of("weir:t:{warm}:1"), &message), WEIR_ABSENT);
   server_stop(server);
-  /* What a busy machine did not even begin to send can be sent again. */
+  /* A request that a busy machine did not even begin to send can be sent again. */
   for (int64_t deadline_us = 1500000; sent == 0 && deadline_us < 60000000; deadline_us *= 2)
     sent = execute_large(*state, deadline_us);
   server_continue(server);

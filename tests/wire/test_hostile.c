@@ -7,7 +7,7 @@
 
 #include "wire/operations.h"
 
-/* What a deadline may be missed by: the machine may be busy with other things, so only the best
+/* A deadline may be missed by so much: the machine may be busy with other things, so only the best
  * call is held to the first, and is waited for. */
 enum { GRACE_US = 5000, BUSY_US = 10000000 };
 
@@ -90,7 +90,7 @@ static void stop(fake_server *self) {
   address_release(&self->address);
 }
 
-/* What becomes of one ADD within that deadline, over a connection of its own; *taken_us: when. */
+/* The outcome of one ADD within that deadline, over a connection of its own; *taken_us: when. */
 static weir_operation add_once(const fake_server *fake, const char *protocol, int64_t deadline_us,
                                int64_t *taken_us, weir_message *message) {
   weir_store *store = open_fake(fake, protocol);
@@ -104,7 +104,7 @@ static weir_operation add_once(const fake_server *fake, const char *protocol, in
   return add;
 }
 
-/* What becomes of an ADD, every time: the server settles that long before the deadline. */
+/* An ADD has the same outcome every time: the server settles that long before the deadline. */
 static weir_operation play(const char *protocol, fake_script script, weir_message *message) {
   const int64_t deadline_us = PATIENCE_MS * INT64_C(1000);
   weir_operation first = {.outcome = WEIR_PENDING};

@@ -117,8 +117,9 @@ static void impatient_callers_find_out_about_a_stopped_server_together(void **st
   weir_wire_close(wire);
 }
 
-/* What the impatient leave behind is answered before the timeout: nobody is ever turned away. The
- * times are those of a link of 15 ms, four times as long; a busy machine may make one longer. */
+/* The requests that the impatient leave behind are answered before the timeout: nobody is ever
+ * turned away. The times are those of a link of 15 ms, four times as long; a busy machine may make
+ * one longer. */
 static void callers_with_5_ms_and_with_1_s_share_a_link_of_15_ms(void **state) {
   enum { LONGER = 4, CALLS = 12, TRIES = 10 };
   bool opened = true;

@@ -233,8 +233,8 @@ static weir_operation add_once(weir_store *store, weir_message *message) {
   return add;
 }
 
-/* The timeout of a store is for decisions; names have five seconds at least, all together. What is
- * not found by then is no mistake of the caller's: the store opens, and goes on looking. */
+/* The timeout of a store is for decisions; names have five seconds at least, all together. A name
+ * that is not found by then is no mistake of the caller's: the store opens, and goes on looking. */
 static void a_store_whose_name_is_not_found_in_time_goes_on_looking(void **state) {
   (void)state;
   char url[64];

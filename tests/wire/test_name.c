@@ -49,7 +49,7 @@ static void call_until_done(weir_wire *wire) {
   assert_false(outages_of(wire).present);
 }
 
-/* What one server has counted, by a wire of its own. */
+/* The count of one server, by a wire of its own. */
 static int64_t count_on(size_t server) {
   weir_wire *wire = open_wire(server_port(servers[server]), PATIENCE_US, 200 * MS);
   weir_operation get = get_of("weir:t:{outage}:1");
@@ -81,7 +81,7 @@ static void a_name_is_looked_up_again_and_followed(void **state) {
   weir_wire_close(wire);
 }
 
-/* What is under way is answered by the server that it was sent to; what comes next goes on. */
+/* A request under way is answered by the server that it was sent to; the next ones go on. */
 static void what_is_in_flight_drains_first(void **state) {
   enum { SENT = 16 };
   (void)state;

@@ -6,8 +6,8 @@
 #include "fixture/proxy.h"
 #include "wire/outage.h"
 
-/* A busy machine may hold up a caller so that it waits once more. Who saw it counts it as late; so
- * many more may be held up where they cannot see it. */
+/* A busy machine may hold up a caller so that it waits once more. A caller that notices counts it
+ * as late; so many more may be held up where they cannot notice. */
 enum { HELD_UP = 8 };
 
 enum { THREADS = 32 };

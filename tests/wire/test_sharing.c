@@ -106,7 +106,7 @@ static void threads_take_turns_without_pipelining(void **state) {
   share(open_servers(servers, 1, "timeout=30s&pipelining=off"));
 }
 
-/* What becomes of a second request while the first has no answer. */
+/* The outcome of a second request while the first has no answer. */
 static weir_outcome outcome_of_the_second(const char *query) {
   enum { SHORT_MS = 100 };
   weir_message message = {""};

@@ -1,4 +1,5 @@
-/* Who is believed to be the server, and what is shown to it; the options that say so. */
+/* Names and certificates: who is believed to be the server, and what is shown to it; the options
+ * that say so. */
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <stdio.h>

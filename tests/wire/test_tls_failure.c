@@ -278,8 +278,8 @@ static void records_in_pieces_are_put_together(void **state) {
   }
 }
 
-/* One bit anywhere between the two: either it ends the connection or it was never read. What was
- * done can be counted on the server. */
+/* One bit anywhere between the two: either it ends the connection or it was never read. Additions
+ * that were made can be counted on the server. */
 static void a_flipped_bit_is_never_believed(void **state) {
   enum { BYTES = 2400, STEP = 61 };
   (void)state;

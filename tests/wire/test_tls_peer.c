@@ -1,4 +1,4 @@
-/* What a peer may do inside TLS: records of any size, new keys, lies. */
+/* A peer may do much inside TLS: records of any size, new keys, lies. */
 #include <openssl/ssl.h>
 #include <stdio.h>
 
