@@ -18,7 +18,7 @@ HEAD = """/* All that <weir/weir.h> declares, for foreign-function interfaces. M
 
 
 def own_text(compiler, include):
-    """What the headers of weir hold themselves, after the preprocessor."""
+    """Reads the headers' own text, after the preprocessor."""
     run = subprocess.run([compiler, "-E", f"-I{include}", "-x", "c", "-"], input="#include <weir/weir.h>\n",
                          capture_output=True, text=True, check=True)
     lines, inside = [], False
@@ -42,7 +42,7 @@ def declarations(text):
 
 
 def number(expression, known):
-    """Of a constant expression: C's agree with Python's as far as headers use them."""
+    """The value of a constant expression: C's agree with Python's as far as headers use them."""
     return eval(re.sub(r"[A-Z_a-z]\w*", lambda name: str(known[name.group()]), expression))  # noqa: S307
 
 

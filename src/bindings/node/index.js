@@ -34,7 +34,7 @@ const PEEK = 1;
 const UP_TO = 2;
 const [, , REFUND, RESET, RETURN_LEASES, CANCEL, CONNECT, SETTLE, SETTLE_RESERVATION, COMMIT] = Array(10).keys();
 const NO_COSTS = new Float64Array(0);
-// Of weir_limiter_options: switches by their bit, seconds and counts by their place.
+// weir_limiter_options: switches by their bit, seconds and counts by their place.
 const SWITCHES = { cachedCells: 1, localDenials: 2, combining: 4, leases: 8 };
 const SECONDS = { deadline: 2, clockError: 3, memoAge: 4, localDenial: 5, leastTtl: 6, longestWait: 7 };
 const COUNTS = { processes: 8, memoKeys: 9, peers: 10 };
@@ -134,7 +134,7 @@ function decisionsOf({ numbers, texts }) {
   return all;
 }
 
-// What a store's limiters ask, as weir.c reads it.
+// A store's requests, as weir.c reads them.
 function batchOf(asked) {
   const numbers = new Float64Array(4 * asked.length);
   let costs = NO_COSTS;
@@ -159,7 +159,7 @@ function handleOf(object, kind) {
   return handle;
 }
 
-// Of something that is closed: nobody gets it any more.
+// Takes the handle of something that is closed: nobody gets it any more.
 function taken(object) {
   const handle = handles.get(object);
   handles.set(object, null);
@@ -263,7 +263,7 @@ class Store {
     return native.servers(handleOf(this, Store));
   }
 
-  // Closes its limiters as well. What is under way ends as it would.
+  // Closes its limiters as well. Calls that are under way end as they would.
   close() {
     for (const each of this.#limiters) each.close();
     const handle = taken(this);
@@ -371,7 +371,7 @@ class Limiter {
     return this.#decide(this.#asked(key, UP_TO, options));
   }
 
-  // What take() would decide now; changes nothing.
+  // Tells what take() would decide now; changes nothing.
   async peek(key, options) {
     return this.#decide(this.#asked(key, PEEK, options));
   }
@@ -449,7 +449,7 @@ class Limiter {
     await this.#change(REFUND, key, decision, cost === undefined ? Decision.numbers(decision)[8] : costOf(cost));
   }
 
-  // What an allowed decision of this key cost in truth: the rest goes back, and what it cost more is
+  // `real` is the true cost of an allowed decision of this key: the rest goes back, and an excess is
   // charged as far as it fits. decision.cost is what is charged then.
   async settle(key, decision, real) {
     await this.#change(SETTLE, key, decision, costOf(real));
@@ -497,7 +497,7 @@ class Limiter {
     return fields;
   }
 
-  // What is under way ends as it would.
+  // Calls that are under way end as they would.
   close() {
     this.#handle = null;
     Store.closeLimiter(this.#store, this);
@@ -578,8 +578,8 @@ class Reservation {
     return this.#ask(1, 0) / 1e6;
   }
 
-  // A BigInt that rises from holder to holder of the place; 0n without one, and where it is over. What is
-  // written to may keep the largest that it has seen, and refuse lower ones.
+  // A BigInt that rises from holder to holder of the place; 0n without one, and where it is over. A
+  // receiver of writes may keep the largest that it has seen, and refuse lower ones.
   get token() {
     return this.#ask(2, 0n);
   }
@@ -594,7 +594,7 @@ class Reservation {
     await native.call(CANCEL, this.#end(), null, 0, null);
   }
 
-  // What it cost in truth: one number for all rules, or an array of one for each. Resolves to what is
+  // `real` is the true cost: one number for all rules, or an array of one for each. Resolves to what is
   // charged now under each. After an error, save UNKNOWN_OUTCOME, it may be settled again.
   async settle(real) {
     const costs = Array.isArray(real) ? real.map(costOf) : Array(this.#rules).fill(costOf(real));
@@ -610,7 +610,7 @@ class Reservation {
 }
 
 // A place under an in-flight rule, held until it is released: in `finally`, or by `await using` where the
-// language has it. What other rules were charged stays.
+// language has it. The charges of other rules stay.
 class Place extends Reservation {
   // Lets others have it. Resolves to "OK"; to "PLACE_LOST" where it was lost before; or to the status that
   // says why the store could not be told: then it is free when what was paid is over, within the rule's period.
@@ -625,7 +625,7 @@ class Place extends Reservation {
   }
 }
 if (Symbol.asyncDispose !== undefined) {
-  // Node 18.18 and newer. What was released in the block is over. A block that ended without its place fails.
+  // Node 18.18 and newer. A place that was released in the block is over. A block that ended without its place fails.
   Place.prototype[Symbol.asyncDispose] = async function dispose() {
     const status = await this.release().catch((error) => {
       if (error.code !== 'BAD_ARGUMENT') throw error;

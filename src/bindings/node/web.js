@@ -1,4 +1,4 @@
-// What the middleware shares: who is limited, by which rule, and how the answer says so.
+// The middleware shares this: who is limited, by which rule, and how the answer says so.
 //
 //     rule     '100/1m' and '100 per minute' are 'sliding-window:100/1m'; any rule of weir; or a function of the
 //              request that says one, as of plans: null is no limit. A few plans, not a rule a customer
@@ -8,8 +8,8 @@
 //     methods  which are limited, ['POST', 'PUT']; without it all
 //     exempt   a function of the request: true for one that is not limited
 //     enabled  false, or a function without arguments that says so: nothing is limited, as in tests
-//     trusted  the proxies whose X-Forwarded-For is believed: '10.0.0.0/8'. Who comes by a Unix socket
-//              counts as 127.0.0.1
+//     trusted  the proxies whose X-Forwarded-For is believed: '10.0.0.0/8'. A client of a Unix
+//              socket counts as 127.0.0.1
 //     name     what keeps apart the counts of limits that are otherwise alike, and is told to clients. Without
 //              one a limit is called by its route's method and path, and by where it is mounted
 //     style    'draft-10' (RateLimit) or 'x-ratelimit'
@@ -72,7 +72,7 @@ class Mount {
     } catch {
       // as it stands: the router has refused it already, or takes it so
     }
-    // What a wildcard has taken may have any number of parts.
+    // A wildcard's value may have any number of parts.
     for (const [name, value] of Object.entries(params ?? {})) {
       const taken = (Array.isArray(value) ? value.join('/') : String(value)).toLowerCase();
       if (taken.includes('/') && path.endsWith(taken)) path = `${path.slice(0, -taken.length)}:${name}`;
@@ -154,7 +154,7 @@ class Gate {
     this.methods = methods && new Set(Array.from(methods, (each) => each.toUpperCase()));
     this.trusted = typeof trusted === 'string' ? new Networks(trusted) : trusted;
     this.ahead = connectAhead(this.store);
-    // What is wrong is told at once, whatever it will be called.
+    // A mistake is told at once, whatever the limit will be called.
     if (typeof rule !== 'function') new Limiter(this.store, complete(rule, name ?? 'x'), options).close();
   }
 
@@ -227,7 +227,7 @@ class Gate {
     return { fields, refusal, limiter, key, decision };
   }
 
-  // It is answered by `response`, Node's own. What is not to count goes back.
+  // It is answered by `response`, Node's own. A request that is not to count goes back.
   finishWith(response, { refusal, limiter, key, decision }) {
     if (refusal !== null || !(this.skipFailed || this.skipSuccessful)) return;
     const settle = () => {

@@ -5,7 +5,7 @@
         limiter = aio.Limiter(store, "sliding-window:100/1m")
         decision = await limiter.take("alice")
 
-The loop never waits for a store. What is asked in one turn of it leaves together, with what came
+The loop never waits for a store. Requests of one turn leave together, with those that came
 while the store was asked before; one thread for each store waits for the answers. A take that is
 cancelled may be charged all the same. Objects serve any number of loops, one after another or at
 once, in any thread.
@@ -147,7 +147,7 @@ class Line:
                 pass  # it ended, and who waited with it
 
     def end(self) -> None:
-        """What stands in line is answered before."""
+        """Ends the thread behind the requests that stand in line."""
         with self.lock:
             if self.thread is not None:
                 self.queue.put(None)
@@ -214,7 +214,7 @@ class Reservation:
         await asyncio.to_thread(self._made.cancel)
 
     async def settle(self, real: Cost) -> List[int]:
-        """What it cost in truth; answers what is charged now under each rule."""
+        """Settles by the true cost; answers what is charged now under each rule."""
         return await asyncio.to_thread(self._made.settle, real)
 
     async def __aenter__(self: Self) -> Self:
@@ -266,7 +266,7 @@ class Place(Reservation):
 
 
 def release_late(entered: asyncio.Future) -> None:
-    """Of a task that was cancelled while it entered."""
+    """Releases the place of a task that was cancelled while it entered."""
     if not entered.cancelled() and entered.exception() is None:
         entered.get_loop().run_in_executor(None, entered.result().release)
 
@@ -304,7 +304,7 @@ class Limiter:
         return await self._add(wanted_of(Request(key, cost, longest_wait, up_to=True)))
 
     async def peek(self, key: Key, cost: Cost = 1) -> Decision:
-        """What take() would decide now; changes nothing."""
+        """Tells what take() would decide now; changes nothing."""
         return await self._add(wanted_of(Request(key, cost, peek=True)))
 
     async def wait(self, key: Key, cost: int = 1, longest_wait: Optional[float] = None) -> Decision:
@@ -340,7 +340,7 @@ class Limiter:
         await asyncio.to_thread(self.sync.refund, key, decision, cost)
 
     async def settle(self, key: Key, decision: Decision, real: int) -> None:
-        """What an allowed decision of this key cost in truth."""
+        """Settles an allowed decision of this key by its true cost."""
         await asyncio.to_thread(self.sync.settle, key, decision, real)
 
     async def reset(self, key: Key) -> None:

@@ -99,7 +99,7 @@ class Limits:
             return None if view in self._exempt else self._ask(gate)
 
     def exempt(self, function: Any) -> Any:
-        """Of what all() limits."""
+        """Takes a view out of what all() limits."""
         self._exempt.add(function)
         return function
 

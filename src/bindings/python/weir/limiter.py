@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import TypedDict
 
     class LimiterOptions(TypedDict, total=False):
-        """What Limiter takes, for the type checker, where others pass it on."""
+        """The arguments of Limiter, for the type checker, where others pass them on."""
 
         fallback: str
         deadline: Optional[float]
@@ -72,7 +72,7 @@ class Wanted(NamedTuple):
 
 
 def wanted_of(request: Union[Request, Key, Tuple]) -> Wanted:
-    """Of a key, of a tuple as Request has them, or of a Request."""
+    """Reads a key, a tuple as Request has them, or a Request."""
     if not isinstance(request, tuple):
         request = (request,)
     key, cost, longest_wait, up_to, peek = Request(*request)
@@ -88,7 +88,7 @@ def wanted_of(request: Union[Request, Key, Tuple]) -> Wanted:
 
 
 def fill(limiters: List["Limiter"], wanted: List[Wanted]):
-    """What the library needs to decide them, and what must live meanwhile."""
+    """Makes the library's requests of them, and tells what must live meanwhile."""
     text = b"".join([each.key for each in wanted])
     at = ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value
     requests = (native.weir_request * len(wanted))()
@@ -106,7 +106,7 @@ def fill(limiters: List["Limiter"], wanted: List[Wanted]):
 
 
 def decide_batch(limiters: List["Limiter"], wanted: List[Wanted]) -> List[Union[Decision, Error]]:
-    """Of at most WEIR_BATCH_MOST."""
+    """Decides at most WEIR_BATCH_MOST."""
     handles = [limiter._use() for limiter in limiters]
     requests, kept = fill(limiters, wanted)
     first = handles[0]
@@ -127,8 +127,8 @@ def decide_batch(limiters: List["Limiter"], wanted: List[Wanted]) -> List[Union[
 
 
 def error_of(limiter: "Limiter", wanted: Wanted, status: int, index: int, text: str) -> Error:
-    """A batch has one message, of its first fault. What is wrong with the arguments of another is told
-    when it is asked alone, which changes no count; a store has one reason for all."""
+    """A batch has one message, of its first fault. Faults in the arguments of the others are told
+    when each is asked alone, which changes no count; a store has one reason for all."""
     prefix = f"requests[{index}]: "
     if text.startswith(prefix):
         return Error(status, text[len(prefix):])
@@ -146,7 +146,7 @@ Asked = Tuple["Limiter", Union[Request, Key, Tuple]]
 
 
 def pairs_of(requests: Iterable[Asked]) -> Tuple[List["Limiter"], List[Wanted]]:
-    """Of limiters and requests, keys or (key, cost)."""
+    """Reads pairs of limiters and requests, keys or (key, cost)."""
     limiters, wanted = [], []
     for limiter, request in requests:
         if not isinstance(limiter, Limiter):
@@ -171,9 +171,9 @@ class Joint(NamedTuple):
     """Several requests that were decided as one. It is true where all of them are allowed."""
 
     denied_by: Optional[int]
-    """Whose answer is that of the whole: of those that deny, the one that denies longest. None: none does."""
+    """The index of the one that denies longest: its answer is that of the whole. None: none denies."""
     decisions: List[Decision]
-    """Behind the giving back: what denies nothing has 0.0 as its retry_after."""
+    """As after the giving back: one that denies nothing has 0.0 as its retry_after."""
 
     @property
     def allowed(self) -> bool:
@@ -181,7 +181,7 @@ class Joint(NamedTuple):
 
     @property
     def retry_after(self) -> Optional[float]:
-        """Of the one that denies; 0.0 when allowed. None: it never fits."""
+        """That of the one that denies; 0.0 when allowed. None: it never fits."""
         return 0.0 if self.denied_by is None else self.decisions[self.denied_by].retry_after
 
     def __bool__(self) -> bool:
@@ -247,8 +247,8 @@ class Reservation:
 
     @property
     def token(self) -> int:
-        """Rises from holder to holder of the place; 0 without one, and where it is over. What is written to
-        may keep the largest that it has seen, and refuse lower ones."""
+        """Rises from holder to holder of the place; 0 without one, and where it is over. A receiver
+        of writes may keep the largest that it has seen, and refuse lower ones."""
         return self._ask(native.weir_reservation_token, 0)
 
     def _end(self, function) -> None:
@@ -263,8 +263,8 @@ class Reservation:
         self._end(native.weir_reservation_cancel)
 
     def settle(self, real: Cost) -> List[int]:
-        """What it cost in truth: one for all rules, or a sequence of one for each. The rest goes back, and
-        what it cost more is charged as far as it fits. Answers what is charged now under each rule.
+        """`real` is the true cost: one for all rules, or a sequence of one for each. The rest goes back, and
+        an excess is charged as far as it fits. Answers what is charged now under each rule.
 
         After an Error, save one whose outcome is unknown, it may be settled again."""
         each = [one_cost(cost) for cost in real] if isinstance(real, (list, tuple)) else [one_cost(real)] * self._rules
@@ -289,7 +289,7 @@ class Reservation:
 
 class Place(Reservation):
     """A place under an in-flight rule, held from then on: `with limiter.hold("alice") as place: ...`
-    releases it at the end of the block, however that ends. What other rules were charged stays. A block
+    releases it at the end of the block, however that ends. The charges of other rules stay. A block
     that ended without its place raises PlaceLost, where it raised nothing itself.
 
     A child after a fork holds nothing: there held() is False, and the end of the block releases nothing."""
@@ -451,7 +451,7 @@ class Limiter:
         return self._ask(Request(key, cost, longest_wait, up_to=True))
 
     def peek(self, key: Key, cost: Cost = 1) -> Decision:
-        """What take() would decide now; changes nothing."""
+        """Tells what take() would decide now; changes nothing."""
         return self._ask(Request(key, cost, peek=True))
 
     def _ask(self, request: Request) -> Decision:
@@ -521,8 +521,8 @@ class Limiter:
         self._change(native.weir_limiter_refund, key, decision, cost)
 
     def settle(self, key: Key, decision: Decision, real: int) -> None:
-        """What an allowed decision of this key cost in truth: the rest goes back, and what it cost more is
-        charged as far as it fits. decision.cost is what is charged then: `real` less that was cut."""
+        """`real` is the true cost of an allowed decision of this key: the rest goes back, and an excess is
+        charged as far as it fits. decision.cost is what is charged then: `real` less what was cut."""
         self._change(native.weir_limiter_settle, key, decision, real)
 
     def _change(self, function, key: Key, decision: Decision, cost: Optional[int]) -> None:
@@ -559,7 +559,7 @@ class Limiter:
 
     @property
     def warnings(self) -> List[str]:
-        """What its owner should know of it, and may not have meant."""
+        """Warnings: what its owner should know of it, and may not have meant."""
         handle, found = self._use(), []
         while True:
             text = native.weir_limiter_warning_at(handle, len(found))
@@ -568,7 +568,7 @@ class Limiter:
             found.append(text.decode())
 
     def counts(self) -> Dict[str, object]:
-        """What it has done so far: the members of weir_limiter_counts; statuses by name."""
+        """Counts of what it has done so far: the members of weir_limiter_counts; statuses by name."""
         counts = native.sized(native.weir_limiter_counts)
         native.weir_limiter_read_counts(self._use(), _byref(counts))
         found = {name: getattr(counts, name) for name, *_ in counts._fields_ if name != "size"}

@@ -1,4 +1,4 @@
-"""What has happened: for Prometheus as text, for a log as rare events."""
+"""All that has happened: for Prometheus as text, for a log as rare events."""
 from __future__ import annotations
 
 import ctypes
@@ -79,7 +79,7 @@ class Watch:
                                  event.server and event.server.decode(), event.count, event.text.decode()))
 
     def look(self) -> List[Event]:
-        """What is new."""
+        """The events since the last look."""
         with self._lock:
             if self._handle is None:
                 raise ClosedError("watch")

@@ -61,7 +61,7 @@ def ctype(text, types):
 
 
 def parameter(text, types):
-    """A parameter or a member: its name and type. Of a parameter, an array is a pointer."""
+    """A parameter or a member: its name and type. An array as a parameter is a pointer."""
     function = re.fullmatch(r"(.*)\(\*(\w+)\)\((.*)\)", text)
     if function:
         return function.group(2), function_type(function.group(1), function.group(3), types)
@@ -121,5 +121,5 @@ def sized(kind):
 
 
 def library_version() -> str:
-    """Of the library that was found."""
+    """The version of the library that was found."""
     return weir_version().decode()  # noqa: F821

@@ -62,7 +62,7 @@ class LimiterHandle(Owned):
 
 
 class ServerState(NamedTuple):
-    """What this process knows of one server."""
+    """This process's knowledge of one server."""
 
     name: Optional[str]
     breaker: str  # "closed": it answers; "open": it is away; "half-open": a call is finding out

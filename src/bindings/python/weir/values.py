@@ -1,4 +1,4 @@
-"""What goes in and comes out: keys, costs and times are read strictly, as ctypes would read anything."""
+"""Values that go in and come out: keys, costs and times are read strictly, as ctypes would read anything."""
 from __future__ import annotations
 
 import ctypes
@@ -74,7 +74,7 @@ messages = Messages()
 
 
 def check(status: int) -> None:
-    """Of a call that was given messages.at."""
+    """Raises for the status of a call that was given messages.at."""
     if status != native.WEIR_OK:
         kind = PlaceLost if status == native.WEIR_PLACE_LOST else Error
         raise kind(status, messages.message.text.decode())
@@ -85,7 +85,7 @@ def seconds(microseconds: int) -> Optional[float]:
 
 
 class Decision:
-    """What was decided. It is true where the request is allowed. Times are seconds from then on."""
+    """A decision. It is true where the request is allowed. Times are seconds from then on."""
 
     __slots__ = ("_raw", "message", "__weakref__")
 
@@ -150,7 +150,7 @@ def key_bytes(key: Key) -> bytes:
 
 
 def text_bytes(what: str, text: str) -> bytes:
-    """Of text that C ends by a NUL."""
+    """The bytes of a text that C ends by a NUL."""
     if not isinstance(text, str):
         raise TypeError(f"{what} is str, not {type(text).__name__}")
     if "\0" in text:
@@ -181,7 +181,7 @@ def count_between(what: str, value: int, most: int = 2**32 - 1) -> int:
 
 
 def microseconds(what: str, value: float, least: int = 1) -> int:
-    """Of seconds."""
+    """Microseconds of so many seconds."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{what} is a number of seconds, not {type(value).__name__}")
     if not (math.isfinite(value) and abs(value) * 1e6 <= US_MOST and round(value * 1e6) >= least):

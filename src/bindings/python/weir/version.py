@@ -1,3 +1,3 @@
-"""Of this package: the library's that it was made with."""
+"""The version of this package: that of the library it was made with."""
 
 VERSION = "0.9.0"

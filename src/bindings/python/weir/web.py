@@ -1,4 +1,4 @@
-"""What the middleware shares: who is limited, by which rule, and how the answer says so.
+"""The middleware shares this: who is limited, by which rule, and how the answer says so.
 
     rule     "100/1m" and "100 per minute" are "sliding-window:100/1m"; any rule of weir; or a function of
              the request that says one, as of plans: None is no limit. A few plans, not a rule a customer
@@ -8,8 +8,8 @@
     methods  which are limited, ("POST", "PUT"); without it all
     exempt   a function of the request: true for one that is not limited
     enabled  False, or a function without arguments that says so: nothing is limited, as in tests
-    trusted  the proxies whose X-Forwarded-For is believed: "10.0.0.0/8". Who comes by a Unix socket
-             counts as 127.0.0.1
+    trusted  the proxies whose X-Forwarded-For is believed: "10.0.0.0/8". A client of a Unix
+             socket counts as 127.0.0.1
     name     what keeps apart the counts of limits that are otherwise alike, and is told to clients
     style    "draft-10" (RateLimit) or "x-ratelimit"
     skip_failed, skip_successful
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .limiter import LimiterOptions
 
     class Options(LimiterOptions, total=False):
-        """What every limit takes, for the type checker."""
+        """The arguments of every limit, for the type checker."""
 
         key: Optional[Callable[..., Optional[Key]]]
         cost: Union[int, Callable[..., int]]
@@ -100,7 +100,7 @@ def complete(rule: str, name: Optional[str]) -> str:
 
 
 def plain(function: Any) -> Any:
-    """What was wrapped: by functools.partial, or as the method of an object."""
+    """Finds what was wrapped: by functools.partial, or as the method of an object."""
     while isinstance(function, functools.partial):
         function = function.func
     return function
@@ -154,7 +154,7 @@ taken = Taken()
 # --- one limit ---------------------------------------------------------------------------------
 
 class Seen(NamedTuple):
-    """What is read of a request, whatever its framework."""
+    """The parts of a request that are read, whatever its framework."""
 
     request: Any
     method: str
@@ -336,7 +336,7 @@ class Gate:
         return not was_finished and (self.skip_failed if status >= 400 else self.skip_successful)
 
     def finish(self, passed: Optional[Passed], status: int) -> None:
-        """It was answered so. What is not to count goes back."""
+        """It was answered so. A request that is not to count goes back."""
         if passed is not None and self._gives_back(passed, status):
             beside_hub(give_back, passed)
 
