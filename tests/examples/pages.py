@@ -238,10 +238,24 @@ def indented(page):
         before = line
 
 
+def stray_items(page):
+    """Lines in the middle of a paragraph that would begin a list, as a sum cut before its sign does."""
+    fenced = False
+    before = ""
+    for line in page.splitlines():
+        if line.startswith("```"):
+            fenced = not fenced
+        elif not fenced and re.match(r"[-+*] ", line) and re.match(r"[^\s|#<>+*-]", before):
+            yield line
+        before = line
+
+
 def untried(name, page, known):
     """Blocks of commands that no test runs, and that do not say why."""
     for line in indented(page):
         yield f"a block without a fence, so without a language: {line}"
+    for line in stray_items(page):
+        yield f"in a paragraph, a line that begins a list: {line}"
     if TRIED.get(name) in known:
         return
     for mark, language, rest, block in FENCE.findall(page):
