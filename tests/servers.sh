@@ -26,7 +26,7 @@ redis-server | valkey-server) name=redis-server ;;
   ;;
 esac
 
-# What a suite adds to another needs the libraries of both.
+# A suite that adds to another needs the libraries of both.
 suites() {
   case $suite in
   *-backports) echo "${suite%-backports} $suite" ;;
@@ -54,7 +54,7 @@ fetch() {
   apt-get $apt update || return 1
   packages=$program
   [ "$program" = memcached ] || packages="$program ${program%-server}-tools"
-  # Of all that these need, as if nothing were installed, programs need the libraries alone.
+  # Programs need the libraries alone, of all that these need, as if nothing were installed.
   needed=$(apt-get $apt --no-install-recommends --print-uris -y -t "$suite" install $packages |
     sed -n "s/%2b/+/g; s/^'[^']*\/\([^_/']*\)_.*/\1/p" | grep -E '^lib|^zlib|^(memcached|redis|valkey)') || return 1
   (cd "$folder/debs" && apt-get $apt -t "$suite" download $needed) || return 1

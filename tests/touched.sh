@@ -81,7 +81,7 @@ for folder in $folders; do
   cluster) targets="$targets tests/contract/all" ;; # which runs on a cluster as well
   esac
 done
-# What a public header says stands once more in the ABI and in the Python binding.
+# A public header stands once more in the ABI and in the Python binding.
 case $files in *include/weir/*) regex="$regex|^house/abi$|^bindings/ffi$" ;; esac
 case $targets in *tests/cli/all*) ;; *) targets="$targets serve" ;; esac
 # Unquoted: targets are words.

@@ -1,4 +1,4 @@
-"""What the packages for Python and Node add to the library's own time.
+"""Measures what the packages for Python and Node add to the library's own time.
 
     WEIR_LIBRARY=build/libweir.so python3 tests/bench/bindings.py [URL]
     LD_LIBRARY_PATH=build WEIR_NODE_ADDON=build/tests/bindings/weir_node.node node tests/bench/bindings.js

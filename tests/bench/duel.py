@@ -6,7 +6,7 @@ BEFORE and AFTER are two weirs, built as releases. Each run of page_rows.py has 
 round both programs have a turn of so many seconds, the first one in turn. Then both serve, and AFTER's
 `weir bench --via` asks both in turns, each first in half the rounds: memory:, memcached and Redis, over RESP
 and HTTP. Shown is AFTER over BEFORE: the median of the rounds' own ratios, and in brackets their quarters. A
-rate below 1 whose upper quarter is below 0.97 is in bold. What BEFORE does not understand is named at the end.
+rate below 1 whose upper quarter is below 0.97 is in bold. Runs that BEFORE does not understand are named at the end.
 --only takes runs whose name has one of the words in it. Wants two quiet cores.
 """
 
@@ -34,7 +34,7 @@ limiters:
   freeN: {store: main, rule: "token-bucket:1000000/1s"}
   leasedN: {store: main, rule: "token-bucket:1000000/1s,lease=10ms"}
 """
-# What is asked of the servers, and by which options of bench.
+# The requests to the servers, by options of bench.
 ASKED = {"50 clients, 1 in flight": ("RESP", "free", "--threads 50 --keys 10000"),
          "50 clients, 16 in flight": ("RESP", "free", "--threads 50 --keys 10000 --batch 16"),
          "one client": ("RESP", "free", "--keys 1000"),

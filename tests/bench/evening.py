@@ -8,7 +8,7 @@ BUILD is a release's folder that was built with its tests. Rows, their goals and
 page_rows.py; a part is a table of a page or some. Wants two quiet cores and what the programs ask for:
 valgrind, redis-server, memcached, nginx, h2load, nghttpd. The part `walk` wants a build of the preset `dev`,
 and `beside` takes the FOLDER that side_by_side.py names. Servers run on free ports and are ended by their
-ids. What was found is in BUILD/evening.json, where parts that are measured again take the place of what was
+ids. The figures are in BUILD/evening.json, where parts that are measured again take the place of what was
 there, and in BUILD/evening.md, with a miss in bold. Exits 1, with a line for each, if something could not be
 measured. --short shows in a few minutes that all can be; its figures are worth nothing.
 """

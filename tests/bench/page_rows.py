@@ -1,4 +1,4 @@
-"""What is measured for docs/performance.md and docs/leases.md: the runs of `weir bench`, and the rows of
+"""The measurements for docs/performance.md and docs/leases.md: the runs of `weir bench`, and the rows of
 the pages' tables in their order. evening.py measures them, duel.py compares two programs by the runs.
 
 A run is one call of `weir bench`. A row is a line of a table: its part and its first cell are those of the
@@ -161,7 +161,7 @@ def served(name, title, row, label, form=times, **goal):
 
 
 def told(name, pattern, form, label="", **goal):
-    """What serve_figures.py says in a sentence."""
+    """The figures that serve_figures.py says in a sentence."""
     return printed(f"serve {name}", pattern, form, label, **goal)
 
 
@@ -340,7 +340,7 @@ LEASES = [
       for store in ("memcached", "Redis")],
 ]
 
-# Of each part the page and the heading of its tables. "beside" is the tables of side_by_side.py as they are.
+# Each part's page, and the heading of its tables. "beside" is the tables of side_by_side.py as they are.
 PARTS = {"speed": ("performance.md", "# How fast it is"), "growth": ("performance.md", "## How the cost grows"),
          "weight": ("performance.md", "## What a decision executes"), "walk": ("performance.md", "## What a decision executes"),
          "places": ("performance.md", "## In flight"), "server": ("performance.md", "## The server"),

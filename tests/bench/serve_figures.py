@@ -1,4 +1,4 @@
-"""What the server's figures in docs/performance.md are measured with; prints Markdown.
+"""Measures the server's figures in docs/performance.md; prints Markdown.
 
     python3 tests/bench/serve_figures.py [PROGRAM] [--rounds N] [--only WORD]
 

@@ -73,12 +73,12 @@ def serve(batch, commands):
 
 
 def weigh_throttle(batch):
-    """What COMMANDS more of them cost: beginning and end are the same."""
+    """The cost of COMMANDS more of them: beginning and end are the same."""
     return (serve(batch, 2 * COMMANDS) - serve(batch, COMMANDS)) / COMMANDS
 
 
 def ways(program):
-    """What is measured, and how."""
+    """A measurement, and how it is made."""
     memcached = with_time(os.environ[STORES["memcached"]])
     for store, variable in STORES.items():
         url = with_time(os.environ[variable] if variable else "memory:")

@@ -53,7 +53,7 @@ async function names(express) {
   await served(app, async (ask, statuses) => {
     assert.deepStrictEqual(await statuses(7, '/'), [200, 200, 200, 200, 200, 200, 429]);
     assert.deepStrictEqual(await statuses(3, '/login', { method: 'POST' }), [200, 200, 429]);
-    // Of a route it is the pattern that counts, whatever a client makes of it.
+    // A route counts by its pattern, whatever a client makes of it.
     assert.deepStrictEqual([...await statuses(1, '/any/1'), ...await statuses(1, '/ANY/2'), ...await statuses(1, '/any/3')], [200, 200, 429]);
     assert.deepStrictEqual([...await statuses(2, '/api'), ...await statuses(2, '/API/x'), ...await statuses(1, '/%61pi')].slice(0, 4), [200, 200, 200, 200]);
     assert.strictEqual((await ask('/api')).status, 429);
@@ -63,7 +63,7 @@ async function names(express) {
     assert.ok(tenants.filter((each) => each === 200).length <= 4, tenants.join());
   });
   assert.deepStrictEqual(await warned('WEIR_SHARED'), []);
-  // What would share its counts is told, once.
+  // A limit that would share its counts is told, once.
   const other = express();
   other.use(limit(place, '100/1h'));
   other.use(limit(place, '50/1h'));

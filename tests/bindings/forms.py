@@ -63,7 +63,7 @@ def live(kind):
 
 
 def cost_of_many(ask):
-    """What 1,000 requests leave behind: descriptors, MiB, stores, limiters."""
+    """The rest that 1,000 requests leave behind: descriptors, MiB, stores, limiters."""
     def now():
         return (len(os.listdir("/proc/self/fd")), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
                 live(weir.Store), live(weir.Limiter))

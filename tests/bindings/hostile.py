@@ -1,4 +1,4 @@
-"""What a program may do wrong, from Python: arguments of every kind, use after close, close while takes
+"""A program's mistakes, from Python: arguments of every kind, use after close, close while takes
 are under way, forks and kills. Each is an answer or an exception, and never a crash or a hang."""
 import asyncio
 import contextlib
@@ -231,7 +231,7 @@ class Hostile(unittest.TestCase):
         self.assertEqual(place.release(), "OK")
 
     def test_a_worker_that_is_killed(self):
-        """What it was charged stays; nothing else of it does."""
+        """Its charge stays; nothing else of it does."""
         store = weir.Store(store_url("REDIS", "namespace=killed&timeout=30s"))
         limiter = weir.Limiter(store, "quota:1000000/1h")
         limiter.take("a")

@@ -1,5 +1,5 @@
 """Requests as a client may write them that is over its limit, to middleware behind the servers that people use: the
-list of tests/serve/hostile_forms.py. What the application takes for a key is what was counted."""
+list of tests/serve/hostile_forms.py. The key that the application takes is the one that was counted."""
 import fcntl
 import json
 import os
@@ -80,7 +80,7 @@ UVICORN = ["/usr/bin/python3", "-m", "uvicorn", "--port", "PORT", "--log-level",
 
 
 class Seen:
-    """What the application has said, one line for each request. It has when the answer is there."""
+    """The application's lines, one for each request. It has when the answer is there."""
 
     def __init__(self, pipe):
         self.pipe, self.text, self.keys = pipe, b"", []
@@ -97,7 +97,7 @@ class Seen:
 
 
 class Service:
-    """What command starts, for pairs of an application and whether it limits by key or by address; it may be ready
+    """The process that command starts, for pairs of an application and its limit: by key or by address. It may be ready
     later."""
 
     def __init__(self, test, limits, command, folder, environment=None):

@@ -172,7 +172,7 @@ async function middleware() {
   }
 }
 
-// What is not to count goes back, too, where the client leaves while the store is asked.
+// A request that is not to count goes back, too, where the client leaves while the store is asked.
 async function leaving() {
   const http = require('node:http');
   const { Gate } = require('../../src/bindings/node/web.js');

@@ -132,7 +132,7 @@ class EveryStore(unittest.TestCase):
 
 
 class Places(unittest.TestCase):
-    """What is in flight: held, waited for, forgotten by forks, lost by who is stopped, left by who is killed."""
+    """Places in flight: held, waited for, forgotten by forks, lost by the stopped, left by the killed."""
 
     RULE = "in-flight:2/3s"
 
@@ -302,12 +302,12 @@ class Places(unittest.TestCase):
 
 
 def held_by(_):
-    """Of a worker of multiprocessing, whether it holds what its parent did."""
+    """Whether a worker of multiprocessing holds what its parent did."""
     return any(place.held() for place in gc.get_objects() if isinstance(place, weir.Place))
 
 
 class Middleware(unittest.TestCase):
-    """What it shares: a store is connected to before the first request of each process is decided."""
+    """The parts that it shares: a store is connected to before the first request of each process is decided."""
 
     SEEN = web.Seen(None, "GET", "192.0.2.1", None, "")
 

@@ -1,4 +1,4 @@
-"""What the tests of frameworks share: an example that runs as a service, what each must answer, and an outage
+"""The tests of frameworks share this: an example that runs as a service, what each must answer, and an outage
 of its store."""
 import collections
 import concurrent.futures
@@ -92,7 +92,7 @@ class Service:
 
 
 def check(test, service):
-    """What each of the examples promises."""
+    """The promises of each of the examples."""
     for number in range(5):
         status, fields, body = service.get("/search", x_user="alice")
         test.assertEqual((status, body), (200, "found\n"))

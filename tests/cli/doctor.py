@@ -1,4 +1,4 @@
-"""What the tests of doctor share: private servers, proxies that change what is said, findings."""
+"""The tests of doctor share this: private servers, proxies that change what is said, findings."""
 
 import json
 import os
@@ -158,7 +158,7 @@ class DoctorTest(ProgramTest):
 
 
 def eventually(attempt, tries=8):
-    """What depends on when a busy machine gets round to it may be tried again."""
+    """A check that depends on when a busy machine gets round to it may be tried again."""
     for left in range(tries - 1, -1, -1):
         try:
             return attempt()

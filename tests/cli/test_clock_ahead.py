@@ -1,5 +1,5 @@
-"""A memcached whose machine's clock is 100 days ahead. What lives for more than 30 days is stored with a date, so
-that by the clock of a right machine it is gone as soon as it is stored."""
+"""A memcached whose machine's clock is 100 days ahead. An item that lives for more than 30 days is stored
+with a date. By the clock of a right machine it is gone as soon as it is stored."""
 
 import os
 import pathlib

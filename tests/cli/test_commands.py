@@ -1,4 +1,4 @@
-"""What take, peek, reset, help and version answer when nothing is wrong with the input."""
+"""The answers of take, peek, reset, help and version when nothing is wrong with the input."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What doctor finds of one kind of server: of memcached, of a proxy, of Redis, of who may reach them."""
+"""The doctor's findings about one kind of server: memcached, a proxy, Redis, and who may reach them."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""What somebody else who may use the same store can do to a limiter, and what keeps him from it: docs/security.md."""
+"""Another user of the same store does harm to a limiter, and is kept from it: docs/security.md."""
 
 import hashlib
 import json
@@ -117,7 +117,7 @@ class AnybodyWithAccess(ProgramTest):
         self.assertEqual(take(1), NO_DECISION)
 
     def names(self, tenant):
-        """Who is limited stands in them."""
+        """The names show who is limited."""
         for _ in range(100):
             names = tenant.names()
             if names:

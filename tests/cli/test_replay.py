@@ -254,7 +254,7 @@ class Stops(ProgramTest):
 
 
 def until_progress(*arguments, stdin=subprocess.DEVNULL):
-    """What weir first writes to the terminal that stderr is; it is ended then, as its work is long."""
+    """The first text of weir on the terminal that stderr is; it is ended then, as its work is long."""
     reader, writer = pty.openpty()
     with subprocess.Popen([PROGRAM, *arguments], stdin=stdin, stdout=subprocess.DEVNULL, stderr=writer,
                           env=environment()) as child:
@@ -270,7 +270,7 @@ def until_progress(*arguments, stdin=subprocess.DEVNULL):
 
 class Progress(ProgramTest):
     def stderr_of(self, lines, pause_s, terminal=True):
-        """What replay writes to stderr while its trace comes in two parts."""
+        """The text of replay on stderr while its trace comes in two parts."""
         reader, writer = pty.openpty() if terminal else os.pipe()
         with subprocess.Popen([PROGRAM, "replay", "--rule", RULE], stdin=subprocess.PIPE,
                               stdout=subprocess.DEVNULL, stderr=writer,

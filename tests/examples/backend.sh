@@ -23,7 +23,7 @@ alice: denied, 0 left
 bob: allowed, 0 left
 END
 
-# What goes wrong is said.
+# A mistake is told.
 fails() {
   text=$1
   shift

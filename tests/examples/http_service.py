@@ -25,7 +25,7 @@ def check(program, url, namespace):
         assert codes(port, 3, client) == [200, 200, 429]
         status, fields, _ = get(port, "/", [client])
         assert status == 429 and int(fields["retry-after"]) > 0, fields
-        # What a client writes itself does not make it another one, in one field or in two.
+        # A client does not become another one by what it writes itself, in one field or in two.
         assert codes(port, 1, forwarded("198.51.100.1, 192.0.2.7")) == [429]
         assert codes(port, 1, forwarded("198.51.100.2"), client) == [429]
         # IPv6 counts by /64.

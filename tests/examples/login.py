@@ -24,7 +24,7 @@ for name in ("WEIR_TEST_MEMCACHED_META", "WEIR_TEST_REDIS"):
     for address in ("192.0.2.7", "192.0.2.8", "192.0.2.9"):
         allowed, said = login(store, address, "alice")
         assert not allowed and re.fullmatch(r"too many for alice: wait \d+ s\n", said), said
-    # What alice was denied is not charged to the address: five of its ten are left.
+    # Alice's denials are not charged to the address: five of its ten are left.
     assert all(login(store, "192.0.2.7", f"user{n}")[0] for n in range(5))
     allowed, said = login(store, "192.0.2.7", "bob")
     assert not allowed and said.startswith("too many for 192.0.2.7: wait "), said

@@ -41,7 +41,7 @@ PROVE = re.compile(r"sh tests/prove\.sh ([^`\n#|]*)")
 TRIED = {"docs/serve/clients.md": "serve/clients"}
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 
-# What people ask, and where it is answered.
+# Questions that people ask, and where they are answered.
 ANSWERS = {
     "which rule": "choosing.md",
     "how large a memcached": "deploying.md#memcached",
@@ -174,7 +174,7 @@ def wide_lines(page):
 
 
 def anchors(page):
-    """What its headings are called in links."""
+    """The names of its headings in links."""
     heads = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 

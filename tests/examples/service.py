@@ -1,4 +1,4 @@
-"""What the examples' tests share: a service that runs while a block does, and requests to it."""
+"""The examples' tests share this: a service that runs while a block does, and requests to it."""
 import contextlib
 import http.client
 import socket

@@ -1,4 +1,4 @@
-"""What every algorithm of the oracle answers. An object stands for one key under one rule."""
+"""The questions that every algorithm of the oracle answers. An object stands for one key under one rule."""
 
 NOT_KNOWN = -1
 
@@ -34,7 +34,7 @@ class Algorithm:
         raise NotImplementedError
 
     def give_back(self, now, cost):
-        """What was charged a moment ago."""
+        """The charge of a moment ago."""
         raise NotImplementedError
 
     def settle(self, now, at, missing):

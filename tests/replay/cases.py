@@ -1,4 +1,4 @@
-"""What the tests of the oracle share."""
+"""The tests of the oracle share this."""
 
 import itertools
 import random
@@ -14,9 +14,9 @@ NEVER = (False, -1, -1, -1)
 
 
 def admitted_in_order(text, trace, lines=300):
-    """What was charged of a generated trace, after its times were made to run forward: by key, the
-    times (microseconds) and costs. Times include the delay. What went back of an estimate is not in its
-    cost; what was charged for it later is charged then."""
+    """The charges of a generated trace, after its times were made to run forward: by key, the
+    times (microseconds) and costs. Times include the delay. A part of an estimate that went back is not
+    in its cost; what was charged for it later is charged then."""
     rules = parse_rules(text)
     requests = sorted(oracle.read_requests(traces.generate(trace, rules, lines)), key=lambda r: r[0])
     admitted, estimates = defaultdict(list), {}

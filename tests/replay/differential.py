@@ -50,7 +50,7 @@ def find_stores(wanted):
 
 
 def run_program(weir, url, job, seconds):
-    """What `weir replay` prints, or a sentence on why it printed nothing to compare."""
+    """The text that `weir replay` prints, or a sentence on why it printed nothing to compare."""
     command = [weir, "replay", "--store", url, "--rule", job.rule, "--deadline", DEADLINE]
     try:
         run = subprocess.run(

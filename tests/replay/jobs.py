@@ -1,4 +1,4 @@
-"""What the differential test replays, and where: rules, traces, stores."""
+"""The differential test replays these: rules, traces, stores."""
 
 import os
 from collections import namedtuple
@@ -19,8 +19,8 @@ OTHER_LINES = 200
 EVERY = 5
 
 # One for each way to carry out operations. Decisions of the other algorithms take longer: the trace
-# of real requests goes to these alone. Of the generated traces of any rule every other goes to one half
-# of WHOLE, the rest to the other, and all to MEMORY.
+# of real requests goes to these alone. Every other generated trace of a rule goes to one half of
+# WHOLE, the rest to the other, and all to MEMORY.
 PLAIN = {"MEMORY", "MEMCACHED_META", "MEMCACHED_CLASSIC", "REDIS"}
 HALVES = (
     {"MEMORY", "MEMCACHED_CLASSIC", "MEMCACHED_THREE", "REDIS_TWEMPROXY"},
@@ -75,7 +75,7 @@ BRIEF_RULES = [
     SHARED_LOG,
 ]
 
-# What is held until it is released: in a period that leaves time to pay again under the deadline here.
+# Places are held until they are released: in a period that leaves time to pay again under the deadline here.
 HELD_RULES = [
     "in-flight:5/1m",
     "in-flight:20/1h,hold=5ms",

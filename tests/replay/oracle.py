@@ -116,7 +116,7 @@ class Key:
         return decision
 
     def leave(self):
-        """What came first leaves; what else it was charged stays. Its cost, 0 where there is none."""
+        """The first to come leaves; its other charges stay. Its cost, 0 where there is none."""
         if not self.held:
             return 0
         cost = self.held.pop(0)
@@ -162,7 +162,7 @@ class Key:
 
     def speak(self, now, cost, fit):
         """The rule that denies longest has the word, else the one with least remaining; the first of
-        equals. What is not known counts as most."""
+        equals. A figure that is not known counts as most."""
         remaining = [algorithm.remaining(now) for algorithm in self.algorithms]
         retry_after_us = [
             0 if fits else algorithm.retry_after_us(now, cost)

@@ -19,7 +19,7 @@ class Quota(Algorithm):
         self.opened, self.counts = {}, {}
 
     def read(self, number, now):
-        """What an honest clock may have left there: a start, CLOSED, or None."""
+        """The value that an honest clock may have left there: a start, CLOSED, or None."""
         found = self.opened.get(number)
         moment = (number + 1) * self.period_us if found == CLOSED else found
         return found if found is not None and moment <= now + self.margin_us else None

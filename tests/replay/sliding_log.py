@@ -6,7 +6,7 @@ from algorithm import NOT_KNOWN, Algorithm
 
 
 class Log:
-    """What all logs of a stack read: `entries` maps the number of an epoch, an aligned span of the
+    """All logs of a stack read this: `entries` maps the number of an epoch, an aligned span of the
     longest of their periods, to the times of its requests, in the order in which they came."""
 
     def __init__(self, epoch_us):

@@ -1,4 +1,4 @@
-"""What is in flight, by hand."""
+"""Places in flight, by hand."""
 
 import unittest
 

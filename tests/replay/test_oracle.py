@@ -1,4 +1,4 @@
-"""What holds under every rule, and how several rules become one decision."""
+"""Truths about every rule, and how several rules become one decision."""
 
 import copy
 import random
@@ -33,7 +33,7 @@ class Clock(Case):
 
 class Stacks(Case):
     def decisions(self, text, *requests):
-        """Of (time_ms, cost), under one key."""
+        """Decides (time_ms, cost), under one key."""
         requests = [(time_ms, b"k", cost) for time_ms, cost in requests]
         return [decision for _, decision in oracle.replay(parse_rules(text), requests)]
 

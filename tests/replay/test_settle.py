@@ -12,7 +12,7 @@ MINUTE = 60 * SECOND
 
 class Settlements(Case):
     def settlements(self, text, *lines):
-        """Of lines of a trace under one key: what each came to be charged, and its figures."""
+        """The charge that each line of a trace under one key came to, and its figures."""
         requests = oracle.read_requests(b"".join(b"%d k %s\n" % line for line in lines))
         answers = oracle.replay(parse_rules(text), requests)
         return [(d.charged, d.remaining, d.reset_after_us) for r, d in answers if r[3:] == (oracle.REAL,)]

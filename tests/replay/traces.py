@@ -289,10 +289,10 @@ TRACES = {
 }  # fmt: skip
 
 
-# Of rules whose places are held, alone or among others.
+# For rules whose places are held, alone or among others.
 HELD_TRACES = {"visits": visits}
 
-# Of rules that can all be settled: only a replay reads it.
+# For rules that can all be settled: only a replay reads it.
 SETTLED_TRACES = {"works": works}
 
 

@@ -49,7 +49,7 @@ def measure(kind, text, lease_ms, **options):
 
 
 def percent(part, whole, digits=1):
-    """What is not all and not nothing is never rounded to it."""
+    """A share that is not all and not nothing is never rounded to it."""
     text = f"{100 * part / whole:.{digits}f}"
     if part < whole and float(text) == 100:
         text = str(100 - 10 ** -digits)

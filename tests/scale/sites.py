@@ -75,7 +75,7 @@ scale.TABLES = {
 
 
 def draw():
-    """Who waited, by the length of the lease."""
+    """The requests that waited, by the length of the lease."""
     script = ["set terminal svg size 760,430 font 'sans,13' background '#ffffff' noenhanced",
               "set logscale xy", "set xlabel 'lease, in milliseconds'",
               "set ylabel 'requests that waited for the store, in %'", "set grid ytics lc rgb '#dddddd'",

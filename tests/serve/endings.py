@@ -76,7 +76,7 @@ def send_on(server, protocol, ends, wanted):
 
 
 def try_way(server, protocol, ends, mib):
-    """What it took of memory, in KiB, and how many were counted of how many."""
+    """The memory that it took, in KiB, and how many were counted of how many."""
     broken = server.metric("weir_serve_broken_total")
     with open(f"/proc/{server.process.pid}/clear_refs", "w", encoding="ascii") as file:
         file.write("5")  # the most that there was is what there is now

@@ -1,5 +1,5 @@
-// Asks as grpc-js does: node grpc_js.js ADDRESS, with one request of JSON in each line of its input. What it
-// is answered goes to its output, a line each; after the last request it waits for no more.
+// Asks as grpc-js does: node grpc_js.js ADDRESS, with one request of JSON in each line of its input. Its
+// answers go to its output, a line each; after the last request it waits for no more.
 "use strict";
 const readline = require("readline");
 const grpc = require("@grpc/grpc-js");

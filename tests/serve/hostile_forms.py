@@ -220,7 +220,7 @@ def assert_counted(test, port, seen, charged):
 def assert_alice_stays_out(test, port, seen, others=None):
     """The limit of alice's key is reached: none of the forms gets to the application, but `others`, which it
     takes for another key, that has its own three; None: whatever it takes for another,
-    to the byte. Who has no key may be counted by its address, so
+    to the byte. A client without a key may be counted by its address, so
     each has its own. seen: of each request that got there its keys."""
     exhaust(test, port)
     for number, (name, request) in enumerate({**REQUESTS, **KEYS}.items(), 1):

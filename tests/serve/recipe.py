@@ -1,4 +1,4 @@
-"""What recipes need: their own text, a proxy that runs by it, an application behind the proxy, and a
+"""Recipes need this: their own text, a proxy that runs by it, an application behind the proxy, and a
 client whose address can be chosen."""
 
 import concurrent.futures

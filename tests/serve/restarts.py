@@ -51,7 +51,7 @@ def is_answered(protocol, data):
 
 
 def ask(protocol, client):
-    """What came; of one that is lost it says how."""
+    """The answer; where it is lost, how."""
     data = b""
     try:
         client.sendall(ASKS[protocol])
@@ -153,7 +153,7 @@ class Place:
 
 
 def try_way(way, rounds):
-    """What was lost, by protocol."""
+    """The losses, by protocol."""
     with tempfile.TemporaryDirectory(prefix="weir-restarts-") as folder:
         place = Place(folder, way)
         is_over, told = multiprocessing.Event(), multiprocessing.Queue()

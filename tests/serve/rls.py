@@ -3,8 +3,8 @@
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-# Message: field number, name, type; "*" before a type: repeated. Of rls.proto, ratelimit.proto, base.proto
-# and health.proto, and what they take from google.protobuf.
+# Message: field number, name, type; "*" before a type: repeated. They are those of rls.proto,
+# ratelimit.proto, base.proto and health.proto, and what these take from google.protobuf.
 MESSAGES = {
     "Entry": [(1, "key", "string"), (2, "value", "string")],
     "Override": [(1, "requests_per_unit", "uint32"), (2, "unit", "int32")],

@@ -4,7 +4,7 @@
 
 Each site stands behind a relay of its own, which keeps every byte for 40 ms in both directions, and asks for one key
 twice as often as the next site. Requests come at even times, whether or not those before have their answers: one that
-waits for the store holds a connection, and the next ones take others. What took 40 ms or more has waited.
+waits for the store holds a connection, and the next ones take others. A request that took 40 ms or more has waited.
 """
 
 import asyncio

@@ -250,7 +250,7 @@ class Soak:
         return self.judge(before, after)
 
     def disturb(self):
-        """What was measured after a quarter of the time, and at its end."""
+        """The measures after a quarter of the time, and at its end."""
         until = time.monotonic() + self.seconds
         before = None
         while time.monotonic() < until or 0 in self.faults.values():

@@ -148,7 +148,7 @@ class Sharing(unittest.TestCase):
             thread.join()
         self.assertEqual(wrong, [])
         self.assertLessEqual(sum(admitted), limit, (rule, kind))
-        # What was not decided may have been counted; all else was asked for half as often again as there is.
+        # A request that was not decided may have been counted; all else was asked for half as often again as there is.
         self.assertGreaterEqual(sum(admitted) + sum(undecided), limit, (rule, kind))
 
     def test_on_memcached(self):

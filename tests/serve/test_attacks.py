@@ -1,4 +1,4 @@
-"""What outsiders try: who sends without reading, who takes all descriptors, who signals at the wrong time.
+"""Outsiders' attempts: to send without reading, to take all descriptors, to signal at the wrong time.
 Each has broken the server once, or a server like it."""
 
 import os

@@ -1,4 +1,4 @@
-"""What bounds the server's time and memory: who is slow, does not read, comes too often or with too much."""
+"""Bounds on the server's time and memory: clients are slow, do not read, come too often or with too much."""
 
 import os
 import re
@@ -57,7 +57,7 @@ class Clients(unittest.TestCase):
                 client.close()
 
     def test_a_proxy_is_no_client(self):
-        """Who is trusted has as many connections as there are in all; who is not has its own few."""
+        """A trusted client has as many connections as there are in all; any other has its own few."""
         config = BASE.replace('http: {', 'http: {trusted: ["127.0.0.9"], ') + "limits: {connections: 40, connections_per_address: 3}\n"
         with Server(config) as server:
             proxied = [server.connect("http", source="127.0.0.9") for _ in range(20)]

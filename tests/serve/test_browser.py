@@ -36,7 +36,7 @@ def browse(server, *flags):
 
 
 def look(url, *flags):
-    """What Chromium writes, into files: a helper of its that ends late would hold a pipe open."""
+    """Chromium's output, in files: a helper of its that ends late would hold a pipe open."""
     with tempfile.TemporaryDirectory(prefix="weir-chromium-", ignore_cleanup_errors=True) as folder, \
             tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
         try:
@@ -53,12 +53,12 @@ def look(url, *flags):
 
 
 def text_of(dom, name):
-    """What the element with this id says."""
+    """The text of the element with this id."""
     found = re.search(r'<(\w+)[^>]* id="%s"[^>]*>(.*?)</\1>' % name, dom, re.DOTALL)
     return html.unescape(re.sub(r"<[^>]+>", " ", found.group(2)))
 
 
-# What is wider than its frame, once there are figures; and cells that lost their heads.
+# Parts that are wider than their frame, once there are figures; and cells that lost their heads.
 MEASURE = """<script>
 setInterval(() => {
   const all = [document.documentElement, ...document.querySelectorAll(".wide")].filter(one => one.clientWidth > 0);

@@ -12,7 +12,7 @@ from recipe import blocks, replace
 from server import PATIENCE_S, PROGRAM, Server, Store, http
 from test_http import get, post
 
-# What a file says; then what is asked in turn, and the codes. "5*": five times alike.
+# A file; then the questions in turn, and the codes. "5*": five times alike.
 EXAMPLES = {
     "values of one key have a limit each": ("""
   - {key: database, value: users, %s}

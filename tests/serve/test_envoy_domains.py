@@ -1,4 +1,4 @@
-"""What holds for a domain of descriptor files, and that its counts are those of weir take."""
+"""The settings of a domain of descriptor files; and that its counts are those of weir take."""
 
 import datetime
 import json
@@ -34,7 +34,7 @@ class Domains(Served):
             self.assertEqual(self.codes(server, "edge", "a=x", "b=x"), expected)
 
     def left(self, server, *descriptors):
-        """What remains, by looking."""
+        """The rest that a look finds."""
         peeks = [{"entries": entries(text), "hitsAddend": 0} for text in descriptors]
         client = server.connect("http")
         told = json.loads(http(client, post("/json", question("edge", *peeks)))[1])
@@ -42,7 +42,7 @@ class Domains(Served):
         return [status["limitRemaining"] for status in told["statuses"]]
 
     def test_together_is_one_decision(self):
-        """What counts in one place is one charge; shadow mode and quota mode have their say, or none."""
+        """Descriptors that count in one place are one charge; shadow mode and quota mode have their say, or none."""
         file = {"a.yaml": "domain: edge\ndescriptors:\n" + "".join("  - {key: %s, %s%s}\n" % one for one in (
             ("a", per_year(3), ""), ("b", per_year(1), ""), ("s", per_year(1), ", shadow_mode: true"),
             ("p", per_year(1), ", quota_mode: true"), ("q", per_year(2), ", quota_mode: true"),
@@ -57,7 +57,7 @@ class Domains(Served):
             self.assertEqual(self.codes(server, "edge", "a=x", "a=x"), "+ ++")
             self.assertEqual(self.codes(server, "edge", "a=x", "a=x", "b=x"), "- --+")  # two more are too many
             self.assertEqual(self.left(server, "a=x", "b=x"), [1, 1])
-            # What is in shadow mode is charged with the others, and not without them.
+            # A descriptor in shadow mode is charged with the others, and not without them.
             self.assertEqual(self.codes(server, "edge", "b=y", "s=x"), "+ ++")
             self.assertEqual(self.codes(server, "edge", "b=y", "s=y"), "- -+")
             self.assertEqual(self.codes(server, "edge", "b=z", "s=x"), "+ ++")

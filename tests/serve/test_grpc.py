@@ -163,7 +163,7 @@ class Answers(Grpc):
         self.assertEqual(client.ask(edge("ip=1")).statuses[0].limit_remaining, 2)
 
     def test_hostile_values(self):
-        """What clients write into the fields of which Envoy makes descriptors: never an error, which Envoy lets pass,
+        """Clients' own text in the fields of which Envoy makes descriptors: never an error, which Envoy lets pass,
         and never another's count. Envoy does not look whether it is UTF-8, as this client does."""
         client = self.client(self.start(EDGE))
         raw = client.channel.unary_unary("/" + RLS + "/ShouldRateLimit", lambda x: x, Response.FromString)
@@ -262,7 +262,7 @@ class Agreement(Grpc):
                     "grpc": [told(answer_of(client.ask(request_of(one)))) for one in questions("grpc")],
                 }
                 for way, got in ways.items():
-                    # What is left is not known (-1) of a cost that no limit allows; on the wire that is 0.
+                    # The rest is not known (-1) under a cost that no limit allows; on the wire that is 0.
                     differs = [row for row in zip(asked, expected, got)
                                if row[1][:2] != row[2][:2] or max(row[1][2], 0) != max(row[2][2], 0)]
                     self.assertEqual((len(got), differs[:3]), (len(expected), []), (algorithm, store, way))

@@ -1,4 +1,4 @@
-"""What a client of gRPC can make of HTTP/2, and what it cannot."""
+"""A client of gRPC and HTTP/2: what it can make of it, and what it cannot."""
 
 import concurrent.futures
 import re
@@ -32,7 +32,7 @@ class Bounded(Grpc):
         return client
 
     def left(self):
-        """Of the limit that ASKS charges."""
+        """The rest of the limit that ASKS charges."""
         with_peek = edge({"entries": [{"key": "named", "value": "x"}], "hitsAddend": 0})
         return self.client(self.server).ask(with_peek).statuses[0].limit_remaining
 
@@ -315,7 +315,7 @@ class Ends(Bounded):
         silent.close()
 
     def test_sigterm(self):
-        """What is under way is answered, and what the client began before it knew."""
+        """Calls under way are answered, and those that the client began before it knew."""
         client = self.raw()
         client.send(frame(HEADERS, END_HEADERS, 1, fields()))
         client.send(frame(PING, payload=b"12345678"))

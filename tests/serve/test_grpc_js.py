@@ -51,7 +51,7 @@ class Js(Served):
 
     @staticmethod
     def plain(answer):
-        """What is 0 is not there, and seconds may differ."""
+        """A member that is 0 is not there, and seconds may differ."""
         for status in answer["statuses"]:
             if status.get("limitRemaining") == 0:
                 del status["limitRemaining"]

@@ -31,7 +31,7 @@ class Guesses(unittest.TestCase):
                     else call(1, b"", authorization="Bearer " + secret, **HEALTH))
 
     def is_let_in(self, client, protocol):
-        """What it is told, when it is."""
+        """The answer, when it comes."""
         if protocol == "resp":
             return client.reply() == "+OK"
         if protocol == "http":

@@ -1,4 +1,4 @@
-"""Who may come in: credentials, TLS and its clients' certificates, sockets and where they listen."""
+"""Locks on who may come in: credentials, TLS and its clients' certificates, sockets and where they listen."""
 
 import contextlib
 import os

@@ -13,7 +13,7 @@ import hostile_forms
 from recipe import ALL_PATHS, MORTAL_MASTER, Behind, Proxy, blocks, replace
 from server import PATIENCE_S, PROGRAM, Client, Store, await_that, hold_port
 
-# What Debian's /etc/nginx/nginx.conf does around conf.d, for a user without rights.
+# As Debian's /etc/nginx/nginx.conf does around conf.d, for a user without rights.
 AROUND = """
 daemon off;
 worker_processes 2;
@@ -88,7 +88,7 @@ class Nginx(Behind):
             "another before it", "another, in small letters", "50 of them", "its own by underscores"})
 
     def change(self, *changes):
-        """Of the server's configuration."""
+        """A part of the server's configuration."""
         self.server.write(replace(self.server.config, *changes))
         self.server.await_log("is in use now")
 
@@ -127,7 +127,7 @@ class Nginx(Behind):
         self.assertEqual({shadow.get()[0] for _ in range(5)}, {200})
 
     def kilobytes(self):
-        """Of the client of most requests here."""
+        """That of the client of most requests here."""
         return self.charged("kilobytes", "127.0.0.2", 1000000)
 
     def await_charged(self, accepted):

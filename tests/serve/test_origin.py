@@ -1,4 +1,4 @@
-"""What a page of another origin can make a browser send, by the fields that browsers add."""
+"""A page of another origin, and what it can make a browser send, by the fields that browsers add."""
 
 import json
 import re

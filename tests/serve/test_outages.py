@@ -1,4 +1,4 @@
-"""What the log says of stores that go, come back and refuse: whoever reads it needs no metrics for that."""
+"""The log of stores that go, come back and refuse: whoever reads it needs no metrics for that."""
 
 import json
 import re
@@ -46,7 +46,7 @@ class Outages(unittest.TestCase):
         await_that(looks, name)
 
     def told(self, server, name):
-        """What /status.json says of the server of a store."""
+        """The words of /status.json about the server of a store."""
         client = server.connect("admin")
         page = json.loads(http(client, "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n")[1])
         client.close()

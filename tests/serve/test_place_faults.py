@@ -67,7 +67,7 @@ class Crowd:
         return True
 
     def most_at_once(self):
-        """Who goes at the same moment goes first."""
+        """A place that goes at the same moment goes first."""
         edges = [(at, change) for begin, end, cost in self.held if end > begin for at, change in ((begin, cost), (end, -cost))]
         held = most = 0
         for _, change in sorted(edges):

@@ -455,7 +455,7 @@ class Stores(Holds):
         self.on_stores(run)
 
     def inside(self):
-        """What is held of the keys of THOUSAND, as the store has it."""
+        """The places held of the keys of THOUSAND, as the store has them."""
         self.client.send(b"".join(command("WEIR.PEEK", "wide", f"k{i}") for i in range(100)))
         told = [self.client.reply() for _ in range(100)]
         return sum(100000 - dict(zip(flat[::2], flat[1::2]))["remaining"] for flat in told)
@@ -538,7 +538,7 @@ class Ends(Holds):
                 self.assertEqual(self.release(name, "k", place), 1, name)
             time.sleep(0.06)
             self.assertEqual(len(self.fill("held", "k", 3)), 2)
-            # Of a limiter that is gone places are paid for as before; or lost by a machine that stands still.
+            # The places of a limiter that is gone are paid for as before; or lost by a machine that stands still.
             await_that(lambda: self.held("some", "k", paid["place"])["held_until_us"] not in range(1, paid["held_until_us"] + 1), "a payment")
             self.release("some", "k", paid["place"])
 

@@ -62,7 +62,7 @@ class Resp(unittest.TestCase):
         self.assertEqual(self.ask("CL.THROTTLE", "never", 15, 30, 60, 17), [1, 16, 16, -1, 0])
 
     def test_a_key_goes_on_where_its_period_is_the_same(self):
-        """What is kept is a time, as by redis-cell: five that come in a day each take five days."""
+        """A time is kept, as by redis-cell: five that come in a day each take five days."""
         self.assertEqual(self.ask("CL.THROTTLE", "more", 9, 1, 86400, 5)[:3], [0, 10, 5])
         self.assertEqual(self.ask("CL.THROTTLE", "more", 19, 1, 86400, 0)[:3], [0, 20, 15])
         self.assertEqual(self.ask("CL.THROTTLE", "more", 9, 7, 86400, 0)[:3], [0, 10, 0])

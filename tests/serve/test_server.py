@@ -59,7 +59,7 @@ limiters:
         self.assertEqual(10**9 - json.loads(peeked)["remaining"], sum(told))
 
     def test_the_last_answers_arrive(self):
-        """What was sent whole before the signal is answered in full, then the end is said."""
+        """Requests that were sent whole before the signal are answered in full, then the end is said."""
         with Server(BASE) as server:
             client = server.connect()
             client.send(command("PING") * 20000)

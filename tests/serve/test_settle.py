@@ -34,7 +34,7 @@ class Takes(Speaks):
         return told["stamp"]
 
     def used(self, limiter, key):
-        """What a peek finds charged, of 100."""
+        """The charge that a peek finds, of 100."""
         return 100 - self.fields("WEIR.PEEK", limiter, key)["remaining"]
 
 
@@ -268,7 +268,7 @@ class Stores(Takes):
             self.assertRegex(told["stamp"], r"\A\d+\.(fallback|late)\.")
             store.order("continue")
             used = self.until_it_answers()
-            # What the policy admitted takes nothing off the store.
+            # The policy's admission takes nothing off the store.
             self.assertEqual(self.fields("WEIR.SETTLE", "fixed", "k", 50, 0, "STAMP", told["stamp"])["allowed"], 1)
             self.assertEqual(self.used("fixed", "k"), used)
 

@@ -1,4 +1,4 @@
-"""What the server says of itself: /metrics, /status.json, the page, the log of denials."""
+"""The server's words about itself: /metrics, /status.json, the page, the log of denials."""
 
 import html.parser
 import json
@@ -16,7 +16,7 @@ from server import BASE, Server, await_that, http
 from test_http import get, post
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# What a database of Prometheus calls a metric, in expressions.
+# A metric's name in expressions of Prometheus.
 METRIC = re.compile(r"\bweir_\w+")
 AWAY = BASE.replace("limiters:\n", """  away: {url: "redis://127.0.0.1:1?timeout=1s", fallback: allow}
 limiters:
@@ -28,7 +28,7 @@ limiters:
 HOSTILE = b"<b>\"\\\xff\r\nweir: forged"
 SHOWN = r"<b>\x22\x5c\xff\x0d\x0aweir: forged"
 ON_PAGE = SHOWN.replace(r"\x22", '"')  # which escapes for itself
-# What a reader should see as it is; and what would be seen as something else, or not at all.
+# Text that a reader should see as it is; and text that would be seen as something else, or not at all.
 READABLE = "m\u00fcller@b\u00fccher.example \u65e5\u672c\u8a9e \U0001f600 \"q\""
 HIDDEN = "a\u200b\u202eb\u00a0\u00ad\ufeff\x7f\x85"
 

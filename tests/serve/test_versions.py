@@ -1,7 +1,7 @@
 """A roll-out: servers of two versions side by side on the same keys, each first, with leases held. Together
 they admit the limit, and both read the same of what is left.
 
-The check runs one version twice. Of two:
+The check runs one version twice. Two versions run by:
 
     WEIR_OLD_PROGRAM=OLD/weir ctest --preset dev -R '^serve/versions$'
 
@@ -18,7 +18,7 @@ import server
 from server import PATIENCE_S, PROGRAM, Store, command, http
 
 OLD = os.environ.get("WEIR_OLD_PROGRAM", PROGRAM)
-# Whose windows end long after the test, and buckets fill by nothing meanwhile.
+# Their windows end long after the test, and buckets fill by nothing meanwhile.
 RULES = {
     "fixed": "fixed-window:200/300d",
     "fixed-leased": "fixed-window:2000/300d,lease=1s",
@@ -47,7 +47,7 @@ def start(program, config):
 
 
 def take(client, limiter, key, cost, times):
-    """What of so many requests is admitted."""
+    """How many of so many requests are admitted."""
     client.send(command("WEIR.TAKE", limiter, key, "COST", cost) * times)
     replies = [client.reply() for _ in range(times)]
     assert all(isinstance(reply, list) for reply in replies), replies
@@ -62,7 +62,7 @@ def take_rest(client, limiter, key, cost):
 
 
 def leased(one):
-    """What a server has charged ahead so far, under all rules."""
+    """The cost that a server has charged ahead so far, under all rules."""
     client = one.connect("admin")
     body = http(client, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")[1]
     client.close()

@@ -64,7 +64,7 @@ class FarAway(unittest.TestCase):
             self.assertEqual(words(client.reply())["allowed"], 1)
 
     def test_what_is_known_waits_for_nothing(self):
-        """Of one that asks the store, and others that do not, sent behind it, it is the last to be answered."""
+        """A request that asks the store is answered last, behind others that do not and were sent behind it."""
         hot, cold, other, http_client = (*(self.server.connect() for _ in range(3)), self.server.connect("http"))
         known = {"lot": 0, "list": 0, "here": 0}
         for _ in range(9):
@@ -141,7 +141,7 @@ class NearAgain(unittest.TestCase):
         client = server.connect()
 
         def exchanges(count):
-            """Of threads, while so many requests are asked."""
+            """The number of threads, while so many requests are asked."""
             before = server.metric("weir_serve_exchanges_total")
             for i in range(count):
                 client.ask("CL.THROTTLE", f"k{i}", 1000000, 1000000, 1)
@@ -329,7 +329,7 @@ class Stopped(unittest.TestCase):
         self.assertEqual(words(self.clients[-1].reply())["allowed"], 1)
 
     def test_two_stores_over_one_connection(self):
-        """What waits for both is answered when both have."""
+        """A request that waits for both is answered when both have."""
         self.stop()
         both = self.connect()
         both.send(command("WEIR.TAKE", "few", "b") + command("WEIR.TAKE", "live", "b") + command("PING"))
@@ -385,7 +385,7 @@ class Stopped(unittest.TestCase):
 
 
 class Descriptors(Served):
-    """Of a request that waits: what is together is charged as one, and what goes back goes in a thread."""
+    """A request that waits: its parts are charged as one, and what goes back goes in a thread."""
 
     FILES = {"a.yaml": "domain: edge\ndescriptors:\n" + "".join(
         "  - {key: %s, %s}\n" % (key, per_year(limit, more))

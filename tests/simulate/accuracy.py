@@ -30,7 +30,7 @@ def program(*arguments):
 
 
 def simulate(rules, *source):
-    """What is said of each rule."""
+    """The words about each rule."""
     given = [part for rule in rules for part in ("--rule", rule)]
     lines = program("simulate", "--json", *given, *source).splitlines()
     found = [json.loads(line) for line in lines]

@@ -1,4 +1,4 @@
-"""What is right and wrong in decisions, told from the definition by a list that is added up."""
+"""Right and wrong decisions, told from the definition by a list that is added up."""
 
 
 class Expected:

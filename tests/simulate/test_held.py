@@ -23,19 +23,19 @@ KNOWN = [("a", 4000, 1000), ("a", 4500, 1000), ("b", 5000, 500), ("b", 5500, 500
 
 
 def lines(requests):
-    """Of (key, end, duration), in ms."""
+    """Spans of (key, end, duration), in ms."""
     return "".join("%s %d.%03d %d.%03d\n" % (key, (BEGIN + end) // 1000, (BEGIN + end) % 1000, took // 1000,
                                              took % 1000) for key, end, took in requests).encode()
 
 
 def most_at_once(requests, key=None):
-    """By looking at every moment at which one begins. What takes no time is there for itself."""
+    """By looking at every moment at which one begins. A request that takes no time is there for itself."""
     spans = sorted((end - took, took) for name, end, took in requests if key in (None, name))
     return max(1 + sum(begin <= at < begin + took for begin, took in spans[:i]) for i, (at, _) in enumerate(spans))
 
 
 def decide(requests, limit):
-    """Who is denied, told from the definition; and the same as a trace of replay."""
+    """The requests that are denied, told from the definition; and the same as a trace of replay."""
     inside, denied, trace = {}, [], []
     for at, took, key in sorted((end - took, took, key) for key, end, took in requests):
         held = inside.setdefault(key, [])

@@ -27,7 +27,7 @@ def log(*lines):
 
 
 def on_a_terminal(*arguments):
-    """What weir first writes to a terminal, which is all it has; it is ended then, as its work is long."""
+    """The first text of weir on a terminal, which is all it has; it is ended then, as its work is long."""
     reader, writer = pty.openpty()
     with subprocess.Popen([PROGRAM, "simulate", *arguments], stdin=subprocess.DEVNULL, stdout=writer,
                           stderr=writer, env=environment()) as child:

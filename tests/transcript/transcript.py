@@ -6,8 +6,8 @@
 PROGRAM is `transcript` of a build, WEIR_PROGRAM its `weir`. In the file are: the rules of tests/replay on
 traces like those that it replays; 1,000 random stacks with batches, leases, refunds, clocks that are set
 back, failures and outages, by their algorithms; the rules again, through the simulator; and what `weir
-simulate` says. Of each rule and store: how many operations and decisions there were, and a hash of all that
-was in them.
+simulate` says. For each rule and store there are the numbers of operations and decisions, and a hash of all
+that was in them.
 """
 
 import concurrent.futures
