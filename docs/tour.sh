@@ -114,7 +114,7 @@ shells="$shells $!"
 
 cat <<END
 
-What runs now, for $seconds seconds:
+For $seconds seconds these run:
   a memcached              it keeps the counts, and knows nothing of limits
   weir serve               it limits each client to 30 requests in any 10 seconds
   alice                    asks every two seconds
@@ -173,7 +173,7 @@ table "After $at seconds. Without the memcached greedy still has its limit:"
 begin_store
 cat <<END
 A new memcached starts, with nothing in it. The server finds it by itself, and charges to it what it
-admitted meanwhile. What the old one had counted is lost, so greedy may have its limit once more.
+admitted meanwhile. The counts of the old one are lost, so greedy may have its limit once more.
 
 END
 
@@ -181,7 +181,7 @@ until_second "$seconds"
 table "At the end, after $at seconds:"
 curl -s -f --max-time 2 "127.0.0.1:$admin/metrics" >"$folder/metrics"
 cat <<END
-Who decided, as /metrics tells a Prometheus:
+The decisions by source, as /metrics tells a Prometheus:
 $(grep '^weir_serve_decisions_total' "$folder/metrics" | grep -v ' 0$' | sed 's/^/  /')
 
 That was all. Next: docs/README.md has an answer for most questions.

@@ -34,7 +34,7 @@ def table(lines):
 
 
 def block(lines):
-    """What lies between two empty lines."""
+    """The lines between two empty ones."""
     first = lines[0]
     if first.startswith("#"):
         level, title = first.split(" ", 1)

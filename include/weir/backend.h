@@ -117,8 +117,8 @@ typedef struct weir_operation {
   weir_outcome outcome; /* out */
   uint32_t stake;       /* for WEIR_TRAIT_STAKE: which part of its limit rests on the key, 0 (also:
                            not known) to WEIR_STAKE_WHOLE. ADD, SUB: what is added, taken off;
-                           CREATE, SWAP, PUT: the whole; GET: the least. Who evicts the key with the
-                           least admits least anew */
+                           CREATE, SWAP, PUT: the whole; GET: the least. A store that evicts the key with
+                           the least admits least anew */
   int64_t value; /* in for CREATE, SWAP, PUT: 0 to WEIR_VALUE_MOST; out for ADD, SUB, GET, RAISE */
   uint64_t version_out; /* out: never 0 for a GET that is DONE on a backend with WEIR_TRAIT_SWAP */
   weir_counter counter; /* the caller's own; a backend need not copy it, nor what follows unless it

@@ -1,7 +1,7 @@
 #!/bin/sh
 # deb.sh [FOLDER]: makes the Debian packages of HEAD and leaves them in FOLDER, else in build/package.
 #
-# What is not committed is not in them. DEB_BUILD_OPTIONS is dpkg-buildpackage's; "noopt" builds in a
+# Changes that are not committed are not in them. DEB_BUILD_OPTIONS is dpkg-buildpackage's; "noopt" builds in a
 # third of the time.
 set -eu
 cd "$(dirname "$0")/../.."

@@ -45,7 +45,7 @@ export class Store {
 }
 
 export interface LimiterOptions {
-  /** Who decides while the store is away; "none": an error. */
+  /** The policy while the store is away; "none": an error. */
   fallback?: 'local' | 'deny' | 'allow' | 'none';
   deadline?: number;
   clockError?: number;
@@ -110,7 +110,7 @@ export class Limiter {
   /** Enters a place under an in-flight rule; where there is none within `wait`, rejects with NoPlaceError. */
   hold(key: Key, options?: HoldOptions): Promise<Place>;
   refund(key: Key, decision: Decision, cost?: number): Promise<void>;
-  /** What it cost in truth; decision.cost is what is charged then. */
+  /** Settles by the true cost; decision.cost is what is charged then. */
   settle(key: Key, decision: Decision, real: number): Promise<void>;
   reset(key: Key): Promise<void>;
   returnLeases(): Promise<void>;
@@ -143,7 +143,7 @@ export class Reservation {
   readonly token: bigint;
   commit(): void;
   cancel(): Promise<void>;
-  /** What it cost in truth, for all rules or for each; resolves to what is charged now under each. */
+  /** Settles by the true cost, for all rules or for each; resolves to what is charged now under each. */
   settle(real: number | number[]): Promise<number[]>;
 }
 
@@ -169,5 +169,5 @@ export function clientKey(peer: string, options?: {
 
 export function metrics(sources: Record<string, Limiter | Store>): string;
 
-/** Of the library. */
+/** The library's version. */
 export function version(): string;

@@ -1,6 +1,6 @@
 """Declares the library to ctypes by reading weir_ffi.h, so that nothing is written down twice.
 
-What the header declares is found here by its name: native.weir_limiter_take, native.WEIR_OK,
+All that the header declares is found here by its name: native.weir_limiter_take, native.WEIR_OK,
 native.weir_decision. Calls release Python's lock, so threads wait for the store side by side.
 """
 import ctypes
