@@ -196,7 +196,7 @@ install_all() {
     python3-redis node-redis python3-grpcio python3-protobuf nghttp2-client chromium python3-pip \
     python3-setuptools python3-wheel python3-venv python3-flask python3-django python3-starlette \
     python3-uvicorn python3-fastapi python3-httpx python3-gevent uwsgi-core uwsgi-plugin-python3 mypy gunicorn \
-    php-cli php-redis ruby ruby-redis
+    php-cli php-redis ruby ruby-redis libcurl4-openssl-dev
 }
 
 case "${1-} ${2-}" in
