@@ -106,8 +106,8 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
                 "weir run --rule in-flight:3/10s --key deploy --wait 5m -- make -j8 deploy\n"
                 "weir run --rule in-flight:20/10s --key gpu --cost 4 -- train.py\n",
             .details =
-                "The place is paid for while COMMAND runs, and left when it ends. What a machine\n"
-                "held that died is free when the period of the rule is over. COMMAND ends as weir\n"
+                "The place is paid for while COMMAND runs, and left when it ends. A machine\n"
+                "that dies frees its place at the end of the rule's period. COMMAND ends as weir\n"
                 "does, also by SIGKILL; signals for weir are passed on to it. A place is lost "
                 "where\n"
                 "weir was stopped, or the store was away, until it could not pay any more: then\n"
@@ -237,10 +237,10 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
                        "with a credential or TLS only, or where FILE says insecure: true.\n"
                        "SIGHUP, or a change of FILE or of a file that it names, reads it again:\n"
                        "one that has faults changes nothing. SIGTERM and SIGINT let what is under\n"
-                       "way finish, for limits.drain at the longest. What is to be said goes to\n"
-                       "stderr, a line each. ${NAME} in FILE stands for a variable of the\n"
-                       "environment, ${file:PATH} for what a file holds. The page\n"
-                       "configuration.md of the documentation has every key.\n",
+                       "way finish, for limits.drain at the longest. Messages go to stderr, a\n"
+                       "line each. ${NAME} in FILE stands for a variable of the environment,\n"
+                       "${file:PATH} for what a file holds. The page configuration.md of the\n"
+                       "documentation has every key.\n",
             .exits = "0 ended by a signal, 2 faults or wrong arguments, 3 could not serve\n",
         },
 #endif
