@@ -19,8 +19,9 @@ weir() {
   PKG_CONFIG_PATH="$prefix/$libdir/pkgconfig" pkg-config "$@" "$package"
 }
 
-# Unquoted: flags are words. _POSIX_C_SOURCE is the program's own affair, so none is given.
-strict='-Wall -Wextra -Werror -pedantic -std=c11'
+# Unquoted: flags are words. _POSIX_C_SOURCE is the program's own affair, so none is given. The static
+# library's objects hold plain code as well, which links in a moment; package.sh links one the long way.
+strict='-Wall -Wextra -Werror -pedantic -std=c11 -fno-lto'
 if [ "$package" = weir-doctor ]; then
   "$cc" $strict -o "$folder/program" "$folder/program.c" $(weir --cflags --libs)
   "$folder/program"
