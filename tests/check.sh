@@ -28,8 +28,11 @@ mkdir -p "$logs"
 # Tests that fail in the crowd and are run again, alone, at the most: more of them is no accident.
 again_most=8
 
+# Of what a shell has waited for `times` knows the seconds of processors.
 finish() {
-  echo "check: $(($(date +%s) - started)) s in all"
+  times >"$logs/times"
+  computed=$(awk -F'[ms ]+' 'NR == 2 {printf "%d", 60 * $1 + $2 + 60 * $3 + $4}' "$logs/times")
+  echo "check: $(($(date +%s) - started)) s in all, $computed s of processors"
   echo "$passed passed, $failed failed"
   [ "$failed" -eq 0 ]
   exit
@@ -66,7 +69,7 @@ build_all() {
   for preset in $presets; do
     {
       step "configure-$preset" configure "$preset" &&
-        step "build-$preset" nice -n 5 cmake --build --preset "$preset" && echo yes || echo no
+        step "build-$preset" nice -n 10 cmake --build --preset "$preset" && echo yes || echo no
     } >"$logs/building"
     mv "$logs/building" "$logs/built-$preset"
   done
@@ -110,7 +113,13 @@ run_tests() {
   fi
   passed=$((passed + ${good:-0}))
   failed=$((failed + bad))
-  echo "test-$1: ${good:-0} passed, $bad failed in $(($(date +%s) - began)) s"
+  echo "test-$1: ${good:-0} passed, $bad failed in $(($(date +%s) - began)) s; longest: $(longest "$results")"
+}
+
+# longest RESULTS: the tests that took longest, beside what ran at the same time.
+longest() {
+  sed -n 's/.*<testcase name="\([^"]*\)".* time="\([0-9.]*\)".*/\2 \1/p' "$1" 2>/dev/null | sort -rn | head -n 5 |
+    awk '{printf "%s%s %d s", separator, $2, $1; separator = ", "}'
 }
 
 # missing PRESET: those of its tests that the list names must be among the results, whatever became of
@@ -255,7 +264,7 @@ check asan
 ) &
 fuzzing=$!
 check tsan
-wait "$fuzzing"
+wait "$fuzzing" "$builder"
 cat "$logs/fuzz.said"
 if read -r more worse <"$logs/fuzz.counts"; then
   passed=$((passed + more))
