@@ -326,9 +326,16 @@ static void report(struct search *search, FILE *story) {
   fprintf(story, "      => %s: %s\n", check_name(model->failed), model->failure);
 }
 
-/* Mistakes that are known are looked for where they show first. */
-static void run(struct search *search, bool mistaken, FILE *story, struct verdict *verdict) {
-  bool failed = mistaken ? find_shortest(search) : explore_all(search);
+/* Depth first most mistakes show sooner, but some by another check than theirs. */
+static bool find_mistake(struct search *search, const struct mutant *mutant, bool shortest) {
+  if (!shortest && explore_all(search) && search->model.failed == mutant->killed_by) return true;
+  return find_shortest(search);
+}
+
+static void run(struct search *search, const struct mutant *mutant, bool shortest, FILE *story,
+                struct verdict *verdict) {
+  bool mistaken = mutant != &no_mutant;
+  bool failed = mistaken ? find_mistake(search, mutant, shortest) : explore_all(search);
   verdict->states = search->count;
   verdict->decisions = search->model.decisions;
   verdict->deepest = search->deepest;
@@ -351,14 +358,14 @@ static bool make_worlds(struct search *search) {
   return true;
 }
 
-bool explore(const struct scope *scope, const struct mutant *mutant, FILE *story,
+bool explore(const struct scope *scope, const struct mutant *mutant, bool shortest, FILE *story,
              struct verdict *verdict) {
   struct search *search = calloc(1, sizeof *search);
   *verdict = (struct verdict){0};
   if (search == NULL) return false;
   bool ready = model_open(&search->model, scope, mutant) && make_table(search, 1 << 16) &&
                make_worlds(search);
-  if (ready) run(search, mutant != &no_mutant, story, verdict);
+  if (ready) run(search, mutant, shortest, story, verdict);
   ready = ready && !search->out_of_memory;
   model_close(&search->model);
   free(search->origins);

@@ -3,6 +3,7 @@
  *     weir_model            the ordinary scopes, then the mutants and the shortest run of each
  *     weir_model --deep     larger scopes as well
  *     weir_model --tables   as without it, in the form of docs/model.md, runs that fail apart
+ *     weir_model --brief    the same, but of each mutant the first run that its check ends
  *     weir_model NAME       one scope or mutant
  *
  * Exits 0 when every check holds in every scope and every mutant is caught by its check. */
@@ -23,6 +24,7 @@ struct job {
   const char *only; /* one scope or mutant; NULL: all */
   bool deep;
   bool tables;
+  bool brief;
 };
 
 struct tally {
@@ -37,7 +39,7 @@ static double seconds_since(int64_t start_us) {
 static bool run_scope(const struct scope *scope, const struct job *job, struct tally *tally) {
   struct verdict verdict;
   int64_t start = weir_monotonic_us();
-  if (!explore(scope, &no_mutant, job->tables ? stderr : stdout, &verdict)) {
+  if (!explore(scope, &no_mutant, true, job->tables ? stderr : stdout, &verdict)) {
     fprintf(stderr, "weir_model: %s: no memory\n", scope->name);
     return false;
   }
@@ -70,7 +72,8 @@ static bool run_mutant(const struct mutant *mutant, const struct job *job) {
   int64_t start = weir_monotonic_us();
   const struct scope *scope = scope_find(mutant->scope);
   if (!job->tables) printf("\nmutant \"%s\" in \"%s\"\n", mutant->name, mutant->scope);
-  if (scope == NULL || !explore(scope, mutant, job->tables ? NULL : stdout, &verdict)) {
+  if (scope == NULL ||
+      !explore(scope, mutant, !job->brief, job->tables ? NULL : stdout, &verdict)) {
     fprintf(stderr, "weir_model: %s: no such scope, or no memory\n", mutant->scope);
     return false;
   }
@@ -113,12 +116,14 @@ static void run_mutants(const struct job *job, struct tally *tally) {
 }
 
 int main(int argc, char **argv) {
-  struct job job = {.only = NULL, .deep = false, .tables = false};
+  struct job job = {.only = NULL};
   struct tally tally = {.ran = 0};
   if (argc > 1 && strcmp(argv[1], "--deep") == 0)
     job.deep = true;
   else if (argc > 1 && strcmp(argv[1], "--tables") == 0)
     job.tables = true;
+  else if (argc > 1 && strcmp(argv[1], "--brief") == 0)
+    job.tables = job.brief = true;
   else if (argc > 1)
     job.only = argv[1];
   run_scopes(&job, &tally);
