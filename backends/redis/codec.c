@@ -240,7 +240,8 @@ static bool take_value(const redis_answer *at, const weir_redis_reply *reply) {
 __attribute__((cold, noinline)) static bool take_first_bytes(const redis_answer *at) {
   static const int bytes[WEIR_REPLY_ARRAY_LENGTH] = {8, 8, 5};
   weir_redis_reply text = {.kind = WEIR_REPLY_STRING};
-  if (at->reply->kind != WEIR_REPLY_ARRAY) return false;
+  if (at->reply->kind != WEIR_REPLY_ARRAY || at->reply->length != WEIR_REPLY_ARRAY_LENGTH)
+    return false;
   for (size_t i = 0; i < WEIR_REPLY_ARRAY_LENGTH; i++)
     for (int left = bytes[i] - 1; left >= 0; left--)
       text.text[text.length++] = (char)((uint64_t)at->reply->array[i] >> 8 * left & 0xff);

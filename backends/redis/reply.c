@@ -137,25 +137,34 @@ static weir_reading parse(weir_redis_parser *parser, const char *bytes, size_t l
   return object == &parser->reply ? WEIR_READING_REPLY : WEIR_READING_BROKEN;
 }
 
-/* "*3\r\n", then three lines, each an integer. */
-static const char array_head[] = "*3\r\n";
-enum { ARRAY_HEAD_LENGTH = sizeof array_head - 1 };
+/* "*3\r\n", or "*2\r\n", then so many lines, each an integer. */
+enum { ARRAY_HEAD_LENGTH = sizeof "*3\r\n" - 1 };
+
+static bool opens_array(const char *bytes, size_t length) {
+  return length >= ARRAY_HEAD_LENGTH && bytes[0] == '*' && (bytes[1] == '2' || bytes[1] == '3') &&
+         bytes[2] == '\r' && bytes[3] == '\n';
+}
 
 static weir_reading read_array(weir_redis_parser *parser, const char *bytes, size_t length,
                                size_t *taken) {
   weir_redis_reply *reply = &parser->reply;
-  size_t at = ARRAY_HEAD_LENGTH;
-  for (size_t i = 0; i < WEIR_REPLY_ARRAY_LENGTH; i++) {
-    const char *end = memchr(bytes + at, '\n', length - at);
-    if (end == NULL) return WEIR_READING_MORE;
-    size_t line = (size_t)(end - (bytes + at)) + 1;
-    weir_reading reading = parse(parser, bytes + at, line);
+  size_t at = ARRAY_HEAD_LENGTH, count = (size_t)(bytes[1] - '0');
+  for (size_t i = 0; i < count; i++) {
+    size_t line = read_common(reply, bytes + at, length - at);
+    weir_reading reading = WEIR_READING_REPLY;
+    if (line == 0) {
+      const char *end = memchr(bytes + at, '\n', length - at);
+      if (end == NULL) return WEIR_READING_MORE;
+      line = (size_t)(end - (bytes + at)) + 1;
+      reading = parse(parser, bytes + at, line);
+    }
     if (reading != WEIR_READING_REPLY || reply->kind != WEIR_REPLY_INTEGER)
       return WEIR_READING_BROKEN;
     reply->array[i] = reply->integer;
     at += line;
   }
   reply->kind = WEIR_REPLY_ARRAY;
+  reply->length = count;
   *taken = at;
   return WEIR_READING_REPLY;
 }
@@ -164,8 +173,7 @@ static weir_reading read_array(weir_redis_parser *parser, const char *bytes, siz
 __attribute__((cold, noinline)) static weir_reading read_rare(weir_redis_parser *parser,
                                                               const char *bytes, size_t length,
                                                               size_t *taken) {
-  if (length >= ARRAY_HEAD_LENGTH && memcmp(bytes, array_head, ARRAY_HEAD_LENGTH) == 0)
-    return read_array(parser, bytes, length, taken);
+  if (opens_array(bytes, length)) return read_array(parser, bytes, length, taken);
   const char *end = memchr(bytes, '\n', length);
   if (end == NULL) return WEIR_READING_MORE;
   size_t line = (size_t)(end - bytes) + 1;

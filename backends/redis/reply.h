@@ -12,7 +12,7 @@ typedef enum weir_redis_reply_kind {
   WEIR_REPLY_STRING,
   WEIR_REPLY_LONG, /* a string longer than any that weir stores; its text was not read */
   WEIR_REPLY_NIL,
-  WEIR_REPLY_ARRAY, /* three integers, what BITFIELD answers with here */
+  WEIR_REPLY_ARRAY, /* of integers: three are what BITFIELD answers with here, two what INCREX does */
   WEIR_REPLY_ERROR
 } weir_redis_reply_kind;
 
@@ -20,7 +20,7 @@ typedef struct weir_redis_reply {
   weir_redis_reply_kind kind;
   int64_t integer;
   int64_t array[WEIR_REPLY_ARRAY_LENGTH];
-  size_t length;                       /* of text */
+  size_t length;                       /* of text, or of the array */
   char text[WEIR_REPLY_TEXT_MOST + 1]; /* STATUS, STRING, ERROR; cut when longer; ends with NUL */
 } weir_redis_reply;
 

@@ -54,6 +54,25 @@ static void reads_every_kind_in_pieces(void **state) {
   assert_int_equal(read_whole("$0\r\n\r\n")->length, 0);
 }
 
+/* What INCREX answers, in the form that is read at once and in the one that is not. */
+static void reads_two_integers_in_pieces(void **state) {
+  static const struct {
+    const char *bytes;
+    int64_t total, applied;
+  } cases[] = {{"*2\r\n:5\r\n:3\r\n", 5, 3},
+               {"*2\r\n:0\r\n:0\r\n", 0, 0},
+               {"*2\r\n:-12\r\n:-20\r\n", -12, -20},
+               {"*2\r\n:9223372036854775807\r\n:-1\r\n", INT64_MAX, -1},
+               {"*2\r\n:1\r\n:-9223372036854775807\r\n", 1, -INT64_MAX}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const weir_redis_reply *reply = read_whole(cases[i].bytes);
+    assert_int_equal(reply->kind, WEIR_REPLY_ARRAY);
+    assert_int_equal(reply->length, 2);
+    assert_true(reply->array[0] == cases[i].total && reply->array[1] == cases[i].applied);
+  }
+}
+
 static void takes_one_reply_of_many(void **state) {
   (void)state;
   const char bytes[] = ":1\r\n$2\r\n22\r\n+OK\r\n";
@@ -162,6 +181,7 @@ static void accepts_integers_as_incrby_does(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_every_kind_in_pieces),
+      cmocka_unit_test(reads_two_integers_in_pieces),
       cmocka_unit_test(takes_one_reply_of_many),
       cmocka_unit_test(breaks_on_what_no_redis_sends),
       cmocka_unit_test(skips_a_long_string_unread),
