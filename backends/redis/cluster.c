@@ -6,6 +6,7 @@
  *     wires     to each node, opened on first use and held while they are used
  *     names     of nodes, for people
  *     owners    what redirections say; which node to ask; which one while an owner is away
+ *     errands   what is done beside all decisions, in threads of their own
  *     the map   CLUSTER SLOTS, read on a connection of its own: the reply is long, and no decision
  *               should wait behind it
  *
@@ -107,6 +108,7 @@ typedef struct weir_redis_node {
   _Atomic(weir_wire *) wire;      /* NULL until it is used */
   _Atomic int64_t stand_in_at_us; /* when another may be asked in its stead again */
   atomic_uint turn;               /* which one */
+  weir_redis_form form;
   /* Under the lock: */
   bool listed;       /* the last map names it */
   int64_t named_us;  /* when it was named last */
@@ -129,6 +131,7 @@ struct weir_redis_nodes {
   pthread_cond_t read;
   pid_t process;         /* whose thread reads the map */
   bool reading;          /* there is one; */
+  size_t errands;        /* other threads */
   uint64_t begun, ended; /* maps */
   int64_t begun_us;      /* the last */
   weir_redis_map_answer answer;
@@ -138,6 +141,7 @@ struct weir_redis_nodes {
   _Atomic(weir_redis_node *) list[WEIR_REDIS_NODES_MOST];
   weir_redis_slots slots;
   atomic_bool cluster;
+  atomic_bool bounded;  /* a node has INCREX, or had */
   atomic_uint entry;    /* the node to ask for a slot without a known owner */
   atomic_uint told_by;  /* who sent the last redirection */
   atomic_bool outdated; /* there was a MOVED since the map was read */
@@ -232,6 +236,7 @@ static int add(weir_redis_nodes *nodes, const char *host, size_t length, uint16_
     node->login = *nodes->plan.login;
     node->login.nodes = nodes->plan.follows ? nodes : NULL;
     node->login.node = (unsigned)place;
+    node->login.form = &node->form;
     atomic_store_explicit(&nodes->list[place], node, memory_order_release);
   }
   memcpy(node->host, host, length);
@@ -302,7 +307,7 @@ void weir_redis_nodes_destroy(weir_redis_nodes *nodes) {
   if (nodes == NULL) return;
   bool own = nodes->process == getpid();
   if (own) pthread_mutex_lock(&nodes->lock);
-  while (own && nodes->reading)
+  while (own && (nodes->reading || nodes->errands > 0))
     pthread_cond_wait(&nodes->read, &nodes->lock);
   if (own) pthread_mutex_unlock(&nodes->lock);
   for (unsigned i = 0; i < WEIR_REDIS_NODES_MOST; i++) {
@@ -394,6 +399,48 @@ static bool is_usable(weir_redis_nodes *nodes, unsigned number) {
   bool usable = wire == NULL || !weir_wire_is_away(wire);
   weir_redis_nodes_release(nodes, number);
   return usable;
+}
+
+weir_redis_form *weir_redis_nodes_form(const weir_redis_nodes *nodes, unsigned number) {
+  weir_redis_node *node = node_at(nodes, number);
+  return node != NULL ? &node->form : NULL;
+}
+
+bool weir_redis_nodes_are_bounded(const weir_redis_nodes *nodes) {
+  return atomic_load_explicit(&nodes->bounded, memory_order_relaxed);
+}
+
+void weir_redis_nodes_note_bounded(weir_redis_nodes *nodes) {
+  atomic_store_explicit(&nodes->bounded, true, memory_order_relaxed);
+}
+
+/* --- errands -------------------------------------------------------------------------------------
+ */
+
+static void leave(weir_redis_nodes *nodes) {
+  pthread_mutex_lock(&nodes->lock);
+  nodes->errands--;
+  pthread_cond_broadcast(&nodes->read);
+  pthread_mutex_unlock(&nodes->lock);
+}
+
+static void *go(void *context) {
+  weir_redis_errand *errand = context;
+  weir_redis_nodes *nodes = errand->nodes;
+  errand->run(errand);
+  free(errand);
+  leave(nodes);
+  return NULL;
+}
+
+bool weir_redis_nodes_send(weir_redis_errand *errand) {
+  weir_redis_nodes *nodes = errand->nodes;
+  pthread_mutex_lock(&nodes->lock);
+  nodes->errands++;
+  pthread_mutex_unlock(&nodes->lock);
+  bool sent = weir_wire_detach(go, errand);
+  if (!sent) leave(nodes);
+  return sent;
 }
 
 /* --- names ---------------------------------------------------------------------------------------

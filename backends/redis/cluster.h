@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "redis/codec.h"
+#include "redis/form.h"
 #include "redis/refusal.h"
 
 /* --- slots ---------------------------------------------------------------------------------------
@@ -67,8 +68,8 @@ typedef struct weir_redis_nodes_plan {
 /* NULL: no memory. */
 weir_redis_nodes *weir_redis_nodes_create(const weir_redis_nodes_plan *plan);
 
-/* Waits for a map that is being read, at most for as long as that may take. In a child of the
- * process that opened the store it waits for nothing. NULL is fine. */
+/* Waits for errands, and for a map that is being read, at most for as long as these may take. In a
+ * child of the process that opened the store it waits for nothing. NULL is fine. */
 void weir_redis_nodes_destroy(weir_redis_nodes *nodes);
 
 /* Adds a host of the URL, as weir_wire_open(). */
@@ -98,6 +99,22 @@ const char *weir_redis_nodes_name(weir_redis_nodes *nodes, unsigned number);
 
 /* How often those nodes were away that had the number before. */
 uint64_t weir_redis_nodes_outages(weir_redis_nodes *nodes, unsigned number);
+
+/* Whether any node ever had INCREX: only then is it worth while to look whose form is which. */
+bool weir_redis_nodes_are_bounded(const weir_redis_nodes *nodes);
+void weir_redis_nodes_note_bounded(weir_redis_nodes *nodes);
+
+/* Which form of commands the node takes; NULL: no node ever had that number. */
+weir_redis_form *weir_redis_nodes_form(const weir_redis_nodes *nodes, unsigned number);
+
+/* What a thread of its own does beside all decisions: first member of a struct from malloc(), which
+ * is freed after `run`. The nodes are not destroyed before. False: no thread, and nothing was
+ * freed. */
+typedef struct weir_redis_errand {
+  weir_redis_nodes *nodes;
+  void (*run)(struct weir_redis_errand *errand);
+} weir_redis_errand;
+bool weir_redis_nodes_send(weir_redis_errand *errand);
 
 /* Whether the servers are known to be a cluster. */
 bool weir_redis_nodes_is_cluster(const weir_redis_nodes *nodes);

@@ -9,6 +9,7 @@
 
 #include "number.h"
 #include "redis/cluster.h"
+#include "redis/form.h"
 #include "redis/refusal.h"
 
 #define SCORE_END (INT64_C(1) << 53)
@@ -30,7 +31,7 @@ typedef struct writing {
 } writing;
 
 /* "$<length>\r\n<digits>\r\n": the digits first, behind room for their length, which has two digits
- * itself from ten on. No figure of an operation has more than 19. */
+ * itself from ten on. No figure of an operation has more than 20, sign and all. */
 static char *put_number(char *out, uint64_t number, bool negative) {
   bool is_long = number >= (negative ? UINT64_C(100000000) : UINT64_C(1000000000));
   char *first = out + (is_long ? 5 : 4);
@@ -38,8 +39,8 @@ static char *put_number(char *out, uint64_t number, bool negative) {
   char *end = weir_number_write(first + negative, number);
   int length = (int)(end - first);
   if (is_long) {
-    memcpy(out, "$10\r\n", 5);
-    out[2] = (char)('0' + length - 10);
+    memcpy(out, length < 20 ? "$10\r\n" : "$20\r\n", 5);
+    out[2] = (char)('0' + length % 10);
   } else {
     memcpy(out, "$0\r\n", 4);
     out[1] = (char)('0' + length);
@@ -74,6 +75,8 @@ static int64_t value_of(const writing *self, weir_redis_hole hole) {
       return operation->floor;
     case WEIR_HOLE_OWED:
       return weir_redis_owed(operation, &self->attempt);
+    case WEIR_HOLE_LEAST:
+      return operation->delta - 1;
     default:
       return operation->delta;
   }
@@ -102,7 +105,8 @@ static char *put_step(writing *self, weir_redis_step step, char *out) {
       for (unsigned i = 0; i <= self->command->followers; i++)
         out = put_key(&self->command[i].operation, out);
     } else {
-      out = put_number(out, (uint64_t)value_of(self, piece->hole), piece->hole == WEIR_HOLE_LESS);
+      int64_t value = value_of(self, piece->hole);
+      out = put_number(out, (uint64_t)value, piece->hole >= WEIR_HOLE_LESS && value != 0);
     }
   }
   return out;
@@ -251,6 +255,50 @@ __attribute__((cold, noinline)) static bool take_first_bytes(const redis_answer 
   return take_value(at, &text);
 }
 
+/* Nothing was executed, and the plain form can do it. */
+static void go_plainly(weir_redis_attempt *attempt) {
+  attempt->told = WEIR_TOLD_PLAIN;
+  attempt->facts |= WEIR_FACT_PLAIN;
+}
+
+/* The node does not have the command, or not any more, or not for this user. */
+__attribute__((cold, noinline)) static bool take_withdrawal(const redis_answer *at) {
+  const weir_redis_login *login = weir_redis_parser_settings(at->command->parser);
+  bool bounded = (at->attempt->facts & WEIR_FACT_BOUNDED) != 0;
+  if (!bounded || !weir_redis_refusal_lacks(at->reply)) return false;
+  if (login != NULL && login->form != NULL) weir_redis_form_withdraw(login->form);
+  go_plainly(at->attempt);
+  return true;
+}
+
+/* Nothing was added. Of an ADD that is a total beyond an int64. A SUB has met no key, or one of 0; one
+ * below 0 is there all the same, and the plain form takes from it. */
+__attribute__((cold, noinline)) static bool take_nothing(const redis_answer *at, int64_t total) {
+  static const weir_redis_reply overflow = {.kind = WEIR_REPLY_ERROR,
+                                            .text = "ERR increment or decrement would overflow"};
+  if (at->operation->kind == WEIR_ADD)
+    take_refusal(at, &overflow);
+  else if (total < 0)
+    go_plainly(at->attempt);
+  else if (total == 0)
+    at->operation->outcome = WEIR_ABSENT;
+  else
+    return false;
+  return true;
+}
+
+/* What is there now, and what was added to it: all, or nothing. */
+static bool take_total(const redis_answer *at) {
+  const weir_redis_reply *reply = at->reply;
+  weir_operation *operation = at->operation;
+  bool sub = operation->kind == WEIR_SUB;
+  if (reply->kind != WEIR_REPLY_ARRAY || reply->length != 2) return false;
+  if (reply->array[1] == 0) return take_nothing(at, reply->array[0]);
+  operation->value = reply->array[0];
+  operation->outcome = WEIR_DONE;
+  return reply->array[1] == (sub ? -operation->delta : operation->delta);
+}
+
 /* False: no server answers this command so. */
 static bool take_reply(const redis_answer *at) {
   const weir_redis_reply *reply = at->reply;
@@ -259,7 +307,7 @@ static bool take_reply(const redis_answer *at) {
   bool nil = reply->kind == WEIR_REPLY_NIL;
   bool integer = reply->kind == WEIR_REPLY_INTEGER;
   if (reply->kind == WEIR_REPLY_ERROR) {
-    if (!take_redirection(at)) take_refusal(at, reply);
+    if (!take_redirection(at) && !take_withdrawal(at)) take_refusal(at, reply);
     return true;
   }
   switch (at->step) {
@@ -283,6 +331,10 @@ static bool take_reply(const redis_answer *at) {
       operation->outcome =
           sub && (at->attempt->facts & WEIR_FACT_MADE) != 0 ? WEIR_ABSENT : WEIR_DONE;
       return integer;
+    case WEIR_STEP_INCREX:
+    case WEIR_STEP_INCREX_RENEW:
+    case WEIR_STEP_INCREX_LESS:
+      return take_total(at);
     case WEIR_STEP_INCRBY_OWED:
       if (!sub) operation->value = reply->integer;
       operation->outcome = WEIR_DONE; /* of this step */
@@ -329,7 +381,7 @@ enum { AS_IT_IS = WEIR_REFUSED + 1 };
 typedef struct conclusion {
   uint8_t stage;
   uint16_t kinds, outcomes; /* bits */
-  uint16_t facts;
+  uint32_t facts;
   uint8_t next_stage, outcome;
 } conclusion;
 
@@ -367,8 +419,8 @@ static const conclusion conclusions[] = {
 void weir_redis_go_again(weir_redis_attempt *attempt) {
   attempt->stage = WEIR_STAGE_FIRST;
   attempt->cause = 0;
-  attempt->facts &=
-      WEIR_FACT_MADE | WEIR_FACT_SEEN | WEIR_FACT_SHORT | WEIR_FACT_FOREIGN | WEIR_FACT_BARRED;
+  attempt->facts &= WEIR_FACT_MADE | WEIR_FACT_SEEN | WEIR_FACT_SHORT | WEIR_FACT_FOREIGN |
+                    WEIR_FACT_BARRED | WEIR_FACT_PLAIN;
 }
 
 void weir_redis_conclude(weir_operation *operation, weir_redis_attempt *attempt,
@@ -378,7 +430,7 @@ void weir_redis_conclude(weir_operation *operation, weir_redis_attempt *attempt,
   uint32_t facts = attempt->facts;
   bool first = attempt->stage == WEIR_STAGE_FIRST;
   if (attempt->told != WEIR_TOLD_NOTHING) facts |= TOLD;
-  if (operation->value == own) {
+  if (operation->value == own && (facts & WEIR_FACT_BOUNDED) == 0) {
     facts |= OWN_TOTAL;
     open |= WEIR_FACT_SEEN;
   }

@@ -14,8 +14,9 @@ typedef struct weir_redis_login {
   size_t length;
   char text[WEIR_WIRE_GREETING_MOST];
   struct weir_redis_nodes
-      *nodes;    /* learn from its server's redirections; NULL: these are refusals */
-  unsigned node; /* the server's number among them */
+      *nodes;                   /* learn from its server's redirections; NULL: these are refusals */
+  unsigned node;                /* the server's number among them */
+  struct weir_redis_form *form; /* of the server; NULL: nobody asks */
 } weir_redis_login;
 
 /* False: user and password are too long. `user` and `password` may be NULL. */

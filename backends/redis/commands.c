@@ -30,6 +30,19 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
                                false,
                                {PIECE("*3\r\n$6\r\nINCRBY\r\n", KEY), PIECE("", OWED)}},
     [WEIR_STEP_DECRBY] = {"decrby", true, {PIECE("*3\r\n$6\r\nDECRBY\r\n", KEY), PIECE("", DELTA)}},
+    [WEIR_STEP_INCREX] = {"increx",
+                          true,
+                          {PIECE("*7\r\n$6\r\nINCREX\r\n", KEY), PIECE("$5\r\nBYINT\r\n", DELTA),
+                           PIECE("$2\r\nPX\r\n", TTL), PIECE("$3\r\nENX\r\n", END)}},
+    [WEIR_STEP_INCREX_RENEW] = {"increx",
+                                true,
+                                {PIECE("*6\r\n$6\r\nINCREX\r\n", KEY),
+                                 PIECE("$5\r\nBYINT\r\n", DELTA), PIECE("$2\r\nPX\r\n", TTL)}},
+    [WEIR_STEP_INCREX_LESS] = {"increx",
+                               true,
+                               {PIECE("*9\r\n$6\r\nINCREX\r\n", KEY),
+                                PIECE("$5\r\nBYINT\r\n", LESS), PIECE("$6\r\nLBOUND\r\n", LEAST),
+                                PIECE("$2\r\nPX\r\n", TTL), PIECE("$3\r\nENX\r\n", END)}},
     [WEIR_STEP_GET] = {"get", true, {PIECE("*2\r\n$3\r\nGET\r\n", KEY)}},
     [WEIR_STEP_MGET] = {"mget", true, {PIECE("$4\r\nMGET\r\n", KEYS)}},
     [WEIR_STEP_BITFIELD] = {"bitfield",
@@ -75,6 +88,11 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
  * with what it takes: never, not for an instant, is a missing key counted below zero. The sums of
  * RAISE and of its SUB answer nil instead of creating; without refresh nor does RAISE's floor.
  *
+ * INCREX gives its key a TTL in the same instant, if it has none: nothing to ask, nothing to mend.
+ * Its SUB names a least total, so that an absent key, which counts as 0, is refused and not made. So
+ * is a key that holds 0: that it counts as absent denies, it never admits. One below 0 tells by the
+ * answer that it is there, and the plain form takes from it.
+ *
  * A key may hold something of another program's, half a gigabyte long. A GET of it keeps the server
  * and the connection busy for seconds, and all other operations wait. So a key with which something
  * went wrong (seen.h) is read by its first 21 bytes, one more than an integer has: BITFIELD, as
@@ -91,6 +109,10 @@ const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT] = {
                                 WEIR_STEP_PEXPIRE}},
     [WEIR_PLAN_SUB] = {"SUB", {WEIR_STEP_SET_DELTA, WEIR_STEP_DECRBY, WEIR_STEP_PTTL}},
     [WEIR_PLAN_SUB_RAISED] = {"SUB of a raised key", {WEIR_STEP_ZADD_LESS}},
+    [WEIR_PLAN_ADD_BOUNDED] = {"ADD without a seed", {WEIR_STEP_INCREX}},
+    [WEIR_PLAN_ADD_REFRESH_BOUNDED] = {"ADD with refresh, without a seed",
+                                       {WEIR_STEP_INCREX_RENEW}},
+    [WEIR_PLAN_SUB_BOUNDED] = {"SUB", {WEIR_STEP_INCREX_LESS}},
     [WEIR_PLAN_GET] = {"GET", {WEIR_STEP_GET}},
     [WEIR_PLAN_GET_JOINED] = {"GETs in a row of keys lately seen", {WEIR_STEP_MGET}},
     [WEIR_PLAN_GET_SHORT] = {"GET after one that went wrong", {WEIR_STEP_PTTL, WEIR_STEP_BITFIELD}},
@@ -119,6 +141,11 @@ int64_t weir_redis_whole(const weir_operation *operation) {
 
 bool weir_redis_may_be_seen(const weir_operation *operation) {
   return operation->kind == WEIR_ADD && !operation->refresh;
+}
+
+bool weir_redis_may_be_bounded(const weir_operation *operation) {
+  return operation->kind == WEIR_ADD ? operation->seed == 0
+                                     : operation->kind == WEIR_SUB && !operation->raised;
 }
 
 /* The first attempt of each kind of operation. A column is a sum of bits: 1 what is known of the key
@@ -150,6 +177,10 @@ weir_redis_plan_name weir_redis_plan_of(const weir_operation *operation,
     bool bare = (attempt->facts & WEIR_FACT_BARE) != 0;
     bool owes = bare && weir_redis_owed(operation, attempt) > 0;
     return owes ? WEIR_PLAN_MEND_OWED : WEIR_PLAN_MEND;
+  }
+  if ((attempt->facts & WEIR_FACT_BOUNDED) != 0) {
+    if (operation->kind == WEIR_SUB) return WEIR_PLAN_SUB_BOUNDED;
+    return operation->refresh ? WEIR_PLAN_ADD_REFRESH_BOUNDED : WEIR_PLAN_ADD_BOUNDED;
   }
   bool known = (attempt->facts & (WEIR_FACT_SEEN | WEIR_FACT_SHORT)) != 0;
   bool seeded = operation->kind == WEIR_ADD && operation->seed != 0;

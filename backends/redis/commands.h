@@ -14,10 +14,11 @@ typedef enum weir_redis_hole {
   WEIR_HOLE_SEED,
   WEIR_HOLE_DELTA,
   WEIR_HOLE_WHOLE, /* what a SUB makes, to take its delta from: no more than its seed is left */
-  WEIR_HOLE_LESS,  /* the delta, negative */
   WEIR_HOLE_VALUE,
   WEIR_HOLE_FLOOR,
-  WEIR_HOLE_OWED, /* what a mended operation still has to add, see weir_redis_owed() */
+  WEIR_HOLE_OWED,  /* what a mended operation still has to add, see weir_redis_owed() */
+  WEIR_HOLE_LESS,  /* the delta, negative; from here on negative, or 0 */
+  WEIR_HOLE_LEAST, /* 1 less the delta: what a key of 1 is left with */
   WEIR_HOLE_COUNT
 } weir_redis_hole;
 
@@ -44,6 +45,9 @@ typedef enum weir_redis_step {
   WEIR_STEP_INCRBY,
   WEIR_STEP_INCRBY_OWED,
   WEIR_STEP_DECRBY,
+  WEIR_STEP_INCREX,
+  WEIR_STEP_INCREX_RENEW, /* the same, and the TTL begins anew */
+  WEIR_STEP_INCREX_LESS,  /* takes from a key that holds 1 or more, and makes none */
   WEIR_STEP_GET,
   WEIR_STEP_MGET, /* without the count of its words, which comes before */
   WEIR_STEP_BITFIELD,
@@ -75,6 +79,9 @@ typedef enum weir_redis_plan_name {
   WEIR_PLAN_ADD_REFRESH,
   WEIR_PLAN_SUB,
   WEIR_PLAN_SUB_RAISED,
+  WEIR_PLAN_ADD_BOUNDED,
+  WEIR_PLAN_ADD_REFRESH_BOUNDED,
+  WEIR_PLAN_SUB_BOUNDED,
   WEIR_PLAN_GET,
   WEIR_PLAN_GET_JOINED,
   WEIR_PLAN_GET_SHORT,
@@ -119,7 +126,8 @@ typedef enum weir_redis_told {
   WEIR_TOLD_MOVED, /* another owns the slot; or it is to go to the same again */
   WEIR_TOLD_ASK,   /* another may have the key, for this once */
   WEIR_TOLD_DOWN,  /* CLUSTERDOWN */
-  WEIR_TOLD_ALONE  /* nothing: an MGET does not say what a GET would, so GET is to ask */
+  WEIR_TOLD_ALONE, /* nothing: an MGET does not say what a GET would, so GET is to ask */
+  WEIR_TOLD_PLAIN  /* INCREX is not to be had, so the plain form is to go */
 } weir_redis_told;
 
 /* Set once, and forgotten only where the operation goes again as a whole. */
@@ -137,7 +145,9 @@ enum weir_redis_fact {
   WEIR_FACT_SHORT = 1 << 10,    /* from the start: a GET must not bring more than an integer */
   WEIR_FACT_FOREIGN = 1 << 11,  /* the key holds what is no integer */
   WEIR_FACT_BARRED = 1 << 12,   /* BITFIELD is not to be had here */
-  WEIR_FACTS_END = 1 << 13
+  WEIR_FACT_BOUNDED = 1 << 13,  /* in this round it goes by INCREX */
+  WEIR_FACT_PLAIN = 1 << 14,    /* it must not */
+  WEIR_FACTS_END = 1 << 15
 };
 
 /* What is known of an operation besides its result: from one reply to the next the codec keeps it
@@ -166,6 +176,10 @@ weir_redis_plan_name weir_redis_plan_of(const weir_operation *operation,
 /* Whether it spares an operation the question that its key was lately seen with a TTL. A seed,
  * which might have to be added as well, and a TTL to renew are not worth a way of their own. */
 bool weir_redis_may_be_seen(const weir_operation *operation);
+
+/* Whether one INCREX can do what it asks for. Not an ADD with a seed: a key that went away between
+ * SET and INCREX would get a TTL and no seed, and nothing would tell. */
+bool weir_redis_may_be_bounded(const weir_operation *operation);
 
 /* What is missing from a key that this operation's own sum created: the seed of an ADD; all that a
  * SUB took. 0: nothing. */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "redis/cluster.h"
+#include "redis/probe.h"
 #include "redis/store.h"
 
 enum {
@@ -34,6 +35,7 @@ typedef struct weir_redis_call {
   size_t count;
   int64_t deadline_us;
   weir_message *message;
+  bool bounds;       /* some node has INCREX, or had */
   bool routed;       /* the operations know their slots, and go to their owners */
   unsigned hops;     /* rounds that were redirected */
   int away, standby; /* who does not answer, and who is asked in its stead; -1: none */
@@ -112,10 +114,31 @@ static void find_joined(weir_redis_call *call) {
   }
 }
 
+/* A refused INCREX goes again behind all the rest of its exec. A write of its key that goes in
+ * another form would then come before it, so where there is one the sum goes plainly as well. */
+static void keep_order(const weir_redis_call *call) {
+  marked_keys written = {0};
+  bool any_written = false;
+  for (size_t i = call->count; i-- > 0;) {
+    const weir_operation *operation = &call->operations[i];
+    if (operation->kind == WEIR_GET || operation->kind == WEIR_RAISE || operation->raised) continue;
+    bool bounded = weir_redis_may_be_bounded(operation);
+    if (bounded && !any_written) continue;
+    unsigned mark = mark_of(operation);
+    if (!bounded) {
+      written.words[mark / 64] |= UINT64_C(1) << mark % 64;
+      any_written = true;
+    } else if ((written.words[mark / 64] >> mark % 64 & 1) != 0) {
+      call->attempts[i].facts |= WEIR_FACT_PLAIN;
+    }
+  }
+}
+
 /* Lets go of the question what needs none. */
 static void begin(weir_redis_call *call) {
   weir_redis_store *store = call->store;
   size_t gets = 0;
+  call->bounds = weir_redis_nodes_are_bounded(store->nodes);
   call->routed =
       weir_redis_nodes_is_cluster(store->nodes) || weir_redis_nodes_seeds(store->nodes) > 1;
   for (size_t i = 0; i < call->count; i++) {
@@ -137,6 +160,7 @@ static void begin(weir_redis_call *call) {
     }
   }
 
+  if (call->bounds && call->count > 1) keep_order(call);
   if (gets >= 2 && !atomic_load_explicit(&store->unjoined, memory_order_relaxed)) find_joined(call);
 }
 
@@ -157,10 +181,12 @@ typedef struct round_fleet {
   get_run runs[WEIR_REDIS_NODES_MOST];
   weir_wire *wires[WEIR_REDIS_NODES_MOST];
   weir_wire_slot *slots[WEIR_REDIS_NODES_MOST];
+  bool bounded[WEIR_REDIS_NODES_MOST]; /* they have INCREX */
 } round_fleet;
 
 /* The node's place in the fleet; most operations of a round go where the one before went. */
-static size_t place_in_fleet(round_fleet *fleet, weir_redis_nodes *nodes, unsigned node) {
+static size_t place_in_fleet(round_fleet *fleet, weir_redis_nodes *nodes, unsigned node,
+                             const weir_operation *operation) {
   for (size_t i = fleet->count; i-- > 0;)
     if (fleet->nodes[i] == node) return i;
   weir_wire *wire = weir_redis_nodes_hold(nodes, node);
@@ -169,6 +195,7 @@ static size_t place_in_fleet(round_fleet *fleet, weir_redis_nodes *nodes, unsign
   fleet->runs[place].count = 0;
   fleet->wires[place] = wire;
   fleet->slots[place] = wire != NULL ? weir_wire_slot_take(wire) : NULL;
+  fleet->bounded[place] = wire != NULL && weir_redis_probe_use(nodes, node, operation);
   return place;
 }
 
@@ -213,6 +240,14 @@ static void join(weir_wire_slot *slot, get_run *run, const weir_operation *opera
   run->bytes += bytes;
 }
 
+static void choose_form(const weir_operation *operation, weir_redis_attempt *attempt,
+                        bool bounded) {
+  bool may = attempt->stage == WEIR_STAGE_FIRST && (attempt->facts & WEIR_FACT_PLAIN) == 0 &&
+             weir_redis_may_be_bounded(operation);
+  attempt->facts &= ~(uint32_t)WEIR_FACT_BOUNDED;
+  if (bounded && may) attempt->facts |= WEIR_FACT_BOUNDED;
+}
+
 /* Everything that is pending; `partings` is NULL in the first round, the one in which GETs are
  * joined: what goes again does so for a reason of its own. */
 static void run_round(const weir_redis_call *call, slot_partings *partings) {
@@ -230,12 +265,13 @@ static void run_round(const weir_redis_call *call, slot_partings *partings) {
     attempt->told = WEIR_TOLD_NOTHING;
     if (call->routed && attempt->route == WEIR_ROUTE_OWNER)
       attempt->node = (uint16_t)weir_redis_nodes_route(nodes, attempt->slot);
-    size_t place = place_in_fleet(&fleet, nodes, attempt->node);
+    size_t place = place_in_fleet(&fleet, nodes, attempt->node, operation);
     weir_wire_slot *slot = fleet.slots[place];
     if (slot == NULL || !weir_wire_slot_add(slot, operation, 0)) {
       not_sent(call, operation);
       continue;
     }
+    if (call->bounds) choose_form(operation, attempt, fleet.bounded[place]);
     attempt->plan = (uint8_t)weir_redis_plan_of(operation, attempt);
     weir_wire_slot_keep_notes(slot, attempt);
     if (!attempt->joins || partings != NULL)
@@ -285,6 +321,7 @@ static bool redirect(weir_redis_call *call, size_t i) {
   weir_redis_attempt *attempt = &call->attempts[i];
   bool pending = operation->outcome == WEIR_PENDING;
   bool stood_in = attempt->route == WEIR_ROUTE_STAND_IN;
+  if (pending && attempt->told == WEIR_TOLD_PLAIN) return false; /* to the same node */
   bool down = pending && attempt->told == WEIR_TOLD_DOWN;
   bool moved = pending && attempt->told == WEIR_TOLD_MOVED;
   bool sent_on = moved || (pending && attempt->told == WEIR_TOLD_ASK);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "redis/codec.h"
+#include "redis/form.h"
 #include "redis/refusal.h"
 
 /* Of a line that is told as it came. */
@@ -95,8 +96,10 @@ static weir_greeting_answer receive(weir_greeting *greeting, const char *line, s
   }
   if (strcmp(name, "select") == 0) greeting->kind = WEIR_SERVER_ITSELF;
   const char *wanted = ping ? "PONG" : "OK";
-  if (reply.length == strlen(wanted) && memcmp(reply.text, wanted, reply.length) == 0)
+  if (reply.length == strlen(wanted) && memcmp(reply.text, wanted, reply.length) == 0) {
+    if (ping && login->form != NULL) weir_redis_form_greet(login->form);
     return ping ? WEIR_GREETING_READY : WEIR_GREETING_MORE;
+  }
   bool guarded = strcmp(login->names[0], "auth") == 0; /* it may repeat what it was told */
   size_t shown = guarded ? 0 : strcspn(line, "\r\n");
   weir_message_set(message, "the server does not answer \"%s\" as Redis does%s%.*s%s", name,

@@ -71,6 +71,11 @@ bool weir_redis_refusal_bars(const weir_redis_reply *error) {
          weir_redis_reply_starts(error, "ERR unknown command");
 }
 
+bool weir_redis_refusal_lacks(const weir_redis_reply *error) {
+  return weir_redis_refusal_bars(error) || weir_redis_reply_starts(error, "ERR syntax error") ||
+         weir_redis_reply_starts(error, "ERR wrong number of arguments");
+}
+
 bool weir_redis_refusal_is_foreign(const weir_redis_reply *error) {
   return weir_redis_reply_starts(error, "ERR value is not an integer");
 }

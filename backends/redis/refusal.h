@@ -19,6 +19,9 @@ void weir_redis_refusal_explain(unsigned cause, const char *name, const weir_ope
 /* Whether it says that this command is not to be had at all: no right to it, or not known. */
 bool weir_redis_refusal_bars(const weir_redis_reply *error);
 
+/* The same, or that it is not known with such arguments. */
+bool weir_redis_refusal_lacks(const weir_redis_reply *error);
+
 /* Whether it says that the key holds a text that is no integer. */
 bool weir_redis_refusal_is_foreign(const weir_redis_reply *error);
 

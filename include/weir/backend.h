@@ -55,7 +55,8 @@ typedef enum weir_operation_kind {
   WEIR_ADD,
   /* Present: subtracts delta, below zero too, TTL untouched. Absent: creates nothing, or, where the
    * store can only subtract from what it creates, the seed, which lives ttl_us.
-   * DONE: value is the new total, negative where more was taken than was there. ABSENT. */
+   * DONE: value is the new total, negative where more was taken than was there. ABSENT; a key that
+   * holds 0 may count as absent. */
   WEIR_SUB,
   /* DONE: value, and version_out where the backend has WEIR_TRAIT_SWAP. ABSENT. */
   WEIR_GET,

@@ -3,7 +3,8 @@
  *
  * Input: the operation's letter; a byte of flags (a digit or : ; < = > ?), 1 for an ADD that
  * refreshes, 2 for a key that RAISE made, 4 for one lately seen with a TTL (of a GET: to be read
- * with care), 8 for the question or repair that may follow a sum, or for two GETs that are one MGET; a byte that is the delta less 1,
+ * with care; of a sum with 8: it goes by INCREX), 8 for the question or repair that may follow a sum,
+ * or for two GETs that are one MGET; a byte that is the delta less 1,
  * or what is known by the time of the question (enum weir_redis_fact); a digit, odd for an ADD with
  * a seed; a newline (not looked at); the replies. */
 #include "fuzz/operation.h"
@@ -32,7 +33,10 @@ static weir_wire_command command_of(const unsigned char *header) {
   if (operation->kind == WEIR_SWAP) operation->kind = WEIR_GET;
   operation->raised &= operation->kind == WEIR_GET || operation->kind == WEIR_SUB;
   weir_redis_attempt attempt = {.stage = WEIR_STAGE_FIRST};
-  if (is_plain_sum(operation) && (header[1] & FOLLOWS) != 0) {
+  bool bounded = (header[1] & SEEN) != 0 && (header[1] & FOLLOWS) != 0;
+  if (bounded && weir_redis_may_be_bounded(operation)) {
+    attempt.facts = WEIR_FACT_BOUNDED;
+  } else if (is_plain_sum(operation) && (header[1] & FOLLOWS) != 0) {
     attempt.facts = header[2] % WEIR_FACT_PAID;
     attempt.cause = 1;
     attempt.stage = (attempt.facts & WEIR_FACT_BARE) != 0 ? WEIR_STAGE_MEND : WEIR_STAGE_ASK_TTL;

@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+/* Of a server that has INCREX, in place of the rows with the same names. */
+static const weir_redis_plan_name bounded[] = {WEIR_PLAN_ADD_BOUNDED, WEIR_PLAN_ADD_REFRESH_BOUNDED,
+                                               WEIR_PLAN_SUB_BOUNDED};
+enum { BOUNDED_COUNT = sizeof bounded / sizeof bounded[0] };
+
 const struct page_need page_needs[] = {
     {"`fixed-window`, `sliding-window`, `in-flight`",
      {WEIR_PLAN_ADD, WEIR_PLAN_ADD_SEEN, WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_GET_JOINED,
@@ -31,7 +36,7 @@ const struct page_need page_everything = {
      WEIR_PLAN_SUB, WEIR_PLAN_GET, WEIR_PLAN_GET_JOINED, WEIR_PLAN_GET_SHORT, WEIR_PLAN_CREATE,
      WEIR_PLAN_PUT, WEIR_PLAN_DROP, WEIR_PLAN_RAISE, WEIR_PLAN_RAISE_REFRESH, WEIR_PLAN_GET_RAISED,
      WEIR_PLAN_SUB_RAISED, WEIR_PLAN_ASK, WEIR_PLAN_MEND, WEIR_PLAN_MEND_OWED},
-    WEIR_PLAN_COUNT};
+    WEIR_PLAN_COUNT - BOUNDED_COUNT};
 
 static bool is_listed(const char *const *names, size_t count, const char *name) {
   for (size_t i = 0; i < count; i++) {
@@ -67,7 +72,7 @@ static const char *const holes[WEIR_HOLE_COUNT] = {
     [WEIR_HOLE_KEY] = " key",     [WEIR_HOLE_KEYS] = " key ...", [WEIR_HOLE_TTL] = " ttl",
     [WEIR_HOLE_SEED] = " seed",   [WEIR_HOLE_DELTA] = " delta",  [WEIR_HOLE_LESS] = " -delta",
     [WEIR_HOLE_VALUE] = " value", [WEIR_HOLE_FLOOR] = " floor",  [WEIR_HOLE_OWED] = " owed",
-    [WEIR_HOLE_WHOLE] = " whole"};
+    [WEIR_HOLE_WHOLE] = " whole", [WEIR_HOLE_LEAST] = " 1-delta"};
 
 /* The words of preformatted bytes, without counts and lengths: "SET key seed PX ttl NX". */
 static void print_step(FILE *out, weir_redis_step step) {
@@ -132,6 +137,34 @@ void page_print(FILE *out) {
       "that command.\n\n"
       "A raised key is one that RAISE made. RAISE needs Redis 6.2. A charge of a bucket is a RAISE "
       "with\nrefresh where a quarter of its key's TTL may be over, else one without.\n\n"
+      "## Where the server has INCREX\n\n"
+      "Redis 8.8 and Valkey 9.2 have a command that adds, keeps to bounds and gives a TTL in one. "
+      "There\n"
+      "these go in place of the rows above:\n\n"
+      "| Operation | Command |\n|---|---|\n",
+      out);
+  for (size_t i = 0; i < BOUNDED_COUNT; i++)
+    print_plan(out, &weir_redis_plans[bounded[i]]);
+  fputs(
+      "\n"
+      "An ADD with a seed stays as it is. `INCREX` answers with the total and with what it has "
+      "added. A\n"
+      "SUB that has added nothing has met no key, or one of 0: ABSENT. From one below 0 it is "
+      "taken by\n"
+      "the rows above.\n\n"
+      "Whether a server has the command is asked on a connection of its own, after the first uses "
+      "of each\n"
+      "new connection, and once a second at most. The question is `INCREX key BYINT 1 LBOUND 0 "
+      "UBOUND 0\n"
+      "PX 1000 ENX` of a key `...{home}:increx`. It is out of bounds and changes nothing. A server "
+      "that\n"
+      "does not know the command counts it among its errors, and so does one whose user lacks the "
+      "right:\n"
+      "both keep the rows above. So does a server that refuses an `INCREX` later, as it was "
+      "replaced by\n"
+      "an older one or as the right was taken away. What it refused was not executed, and goes "
+      "again at\n"
+      "once by the rows above.\n\n"
       "## Users\n\n"
       "| Rule | A user needs |\n|---|---|\n",
       out);
@@ -146,6 +179,9 @@ void page_print(FILE *out) {
       "```\nACL SETUSER limiter reset on >PASSWORD ~weir:* resetchannels -@all %s\n```\n\n"
       "On a cluster (cluster.md) add `+%s +cluster|slots`. The first stands before each command to "
       "a node\nthat is being given the key's slot. `CLUSTER SLOTS` asks which node owns what. "
-      "Neither names a key.\n",
+      "Neither names a key.\n\n"
+      "On a server with INCREX add `+increx`, and leave out nothing: it spares commands and round "
+      "trips,\n"
+      "and the rest is what is left without it. Older servers refuse a line that names it.\n",
       acl, weir_redis_commands[WEIR_STEP_ASKING].name);
 }
