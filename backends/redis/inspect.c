@@ -87,12 +87,16 @@ typedef struct redis_questions {
   const char *key;
   weir_redis_step steps[WEIR_STEP_COUNT]; /* commands to try */
   size_t step_count;
+  bool sums;  /* ADD or SUB is needed */
   size_t now; /* 0 and on: which question */
 
   bool is_proxy;
   bool lacks_asking, lacks_map; /* ASKING, CLUSTER SLOTS: refused by a node of a cluster */
   bool is_spread;               /* keys of one home are on several servers */
   bool reported;                /* INFO was answered */
+  weir_redis_form_answer form;  /* of sums; where they are needed, */
+  weir_message form_why;        /* and why not the better one */
+  bool form_known;              /* the server has INCREX, for this user or not */
   weir_message info_refused;
   redis_info info;
   int64_t before_us, after_us; /* between which the server's clock was read */
@@ -100,9 +104,9 @@ typedef struct redis_questions {
   size_t denied_count;
 } redis_questions;
 
-/* The order of questions: INFO, TIME, a command each, two for a node of a cluster, then two for
- * each pair of keys. */
-enum { INFO, TIME, COMMANDS, CLUSTER_QUESTIONS = 2, PAIRS = 8 };
+/* The order of questions: INFO, TIME, the form of sums, a command each, two for a node of a cluster,
+ * then two for each pair of keys. */
+enum { INFO, TIME, FORM, COMMANDS, CLUSTER_QUESTIONS = 2, PAIRS = 8 };
 
 static size_t first_of_cluster(const redis_questions *questions) {
   return COMMANDS + questions->step_count;
@@ -119,6 +123,8 @@ static void go_on(redis_questions *questions) {
   while (!applies && ++questions->now < end) {
     if (questions->now == TIME)
       applies = !questions->is_proxy && questions->info.time_us < 0;
+    else if (questions->now == FORM)
+      applies = questions->sums;
     else if (questions->now < first_of_cluster(questions))
       applies = true;
     else if (questions->now < first_pair(questions))
@@ -168,6 +174,7 @@ static size_t ask(weir_exchange *exchange, char say[WEIR_WIRE_GREETING_MOST]) {
     return (size_t)snprintf(say, WEIR_WIRE_GREETING_MOST, format, length, questions->key, pair,
                             length, questions->key, pair);
   }
+  if (now == FORM) return weir_redis_form_question(questions->key, say);
   if (now >= COMMANDS && now < first_of_cluster(questions))
     return ask_harmlessly(questions->steps[now - COMMANDS], questions->key, say);
   if (now == first_of_cluster(questions)) text = "*1\r\n$6\r\nASKING\r\n";
@@ -266,6 +273,17 @@ static void receive_time(redis_questions *questions, const redisReply *reply) {
   note_time(questions);
 }
 
+static void receive_form(redis_questions *questions, const redisReply *reply) {
+  bool error = reply->type == REDIS_REPLY_ERROR;
+  questions->form = weir_redis_form_read(reply);
+  questions->form_known = questions->form == WEIR_FORM_BOUNDED ||
+                          (error && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0);
+  if (error)
+    explain("increx", reply, &questions->form_why);
+  else if (questions->form == WEIR_FORM_PLAIN)
+    weir_message_set(&questions->form_why, "increx: the server does not keep to its bounds");
+}
+
 /* What is no answer at all is taken for none: time runs out. */
 static bool receive(weir_exchange *exchange, const char *bytes, size_t length, size_t *taken) {
   static const char wanted[] = "ERR value is not ";
@@ -281,6 +299,8 @@ static bool receive(weir_exchange *exchange, const char *bytes, size_t length, s
     receive_info(questions, reply);
   } else if (now == TIME) {
     receive_time(questions, reply);
+  } else if (now == FORM) {
+    receive_form(questions, reply);
   } else if (now < cluster) {
     /* The argument "x" is what it should complain of. A node of a cluster may say instead that the
      * key is another's: it would let this user. */
@@ -303,6 +323,11 @@ static bool receive(weir_exchange *exchange, const char *bytes, size_t length, s
 static void lose(weir_exchange *exchange) {
   redis_questions *questions = (redis_questions *)exchange;
   if (questions->now == INFO) questions->is_proxy = true;
+  if (questions->now == FORM) {
+    questions->form = WEIR_FORM_PLAIN;
+    weir_message_set(&questions->form_why,
+                     "increx: the server hung up on it; a proxy may not know it");
+  }
   if (questions->now >= COMMANDS && questions->now < first_of_cluster(questions)) {
     redis_denied *denied = deny(questions);
     if (denied != NULL)
@@ -435,13 +460,27 @@ static void report_access(const redis_questions *questions, const weir_redis_log
                      drops ? "is needed" : "these rules need");
 }
 
+static void report_form(const redis_questions *questions, const weir_inspection *inspection) {
+  if (!questions->sums) return;
+  if (questions->form == WEIR_FORM_BOUNDED)
+    weir_wire_report(inspection, WEIR_FINDING_FACT, "sums", "one command each, INCREX");
+  else
+    weir_wire_report(inspection, WEIR_FINDING_FACT, "sums",
+                     "two commands each or more, SET and INCRBY, %s (%s)",
+                     questions->form == WEIR_FORM_PLAIN ? "as INCREX is not to be had"
+                                                        : "as far as can be told at present",
+                     questions->form_why.text);
+}
+
 static size_t allow(char acl[ACL_BYTES], size_t used, const char *name) {
   return used + (size_t)snprintf(acl + used, ACL_BYTES - used, " +%s", name);
 }
 
 /* "ACL SETUSER ..." for a user who may do that and nothing else; of a cluster also what its nodes
- * are asked. Long enough for every command and the longest pattern; a user's name is cut. */
-static void report_acl(const weir_redis_store *store, const weir_inspection *inspection) {
+ * are asked, and INCREX of a server that knows it: others refuse such a line. Long enough for every
+ * command and the longest pattern; a user's name is cut. */
+static void report_acl(const weir_redis_store *store, bool with_increx,
+                       const weir_inspection *inspection) {
   weir_redis_step steps[WEIR_STEP_COUNT];
   char acl[ACL_BYTES];
   size_t count = list_steps(asked_for(inspection), steps);
@@ -459,6 +498,7 @@ static void report_acl(const weir_redis_store *store, const weir_inspection *ins
       before++;
     if (before == i) used = allow(acl, used, name);
   }
+  if (with_increx) used = allow(acl, used, "increx");
   if (weir_redis_nodes_is_cluster(store->nodes)) {
     used = allow(acl, used, "asking");
     allow(acl, used, "cluster|slots");
@@ -485,6 +525,7 @@ static void report_answers(weir_wire *wire, const redis_questions *questions,
   if (questions->info.time_us > 0)
     weir_wire_report_clock(inspection, questions->info.time_us - questions->before_us - half_us,
                            half_us);
+  report_form(questions, inspection);
   report_access(questions, &store->login, store->user[0] != '\0' ? store->user : NULL, inspection);
 }
 
@@ -510,6 +551,8 @@ void weir_redis_inspect(weir_wire *wire, const weir_redis_store *store,
                                             .receive = receive,
                                             .lose = lose},
                                .key = inspection->key,
+                               .sums = (inspection->needs & (WEIR_NEED_ADD | WEIR_NEED_SUB)) != 0,
+                               .form = WEIR_FORM_UNKNOWN,
                                .info = {.time_us = -1}};
   weir_message why = {""};
   questions.step_count = list_steps(asked_for(inspection), questions.steps);
@@ -521,5 +564,5 @@ void weir_redis_inspect(weir_wire *wire, const weir_redis_store *store,
     else
       report_silence(&questions, inspection, &why);
   }
-  report_acl(store, inspection);
+  report_acl(store, questions.form_known, inspection);
 }
