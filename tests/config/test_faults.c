@@ -193,7 +193,7 @@ static const struct {
     {LISTEN STORES "limiters: {a: {rule: quota:1/s, cost: 2147483649}}\n",
      "3:39: limiters.a.cost: ", "from 1 to 2147483648"},
     {LISTEN STORES "limiters: {a: {rule: quota:1/s, most: 0}}\n",
-     "3:39: limiters.a.most: ", "from 1 to 1000000000"},
+     "3:39: limiters.a.most: ", "from 1 to 9007199254740992"},
     {LISTEN STORES "limiters: {a: {rule: quota:9/s, most: 5}}\n",
      "3:22: limiters.a.rule: ", "most=5 is below the limit: accepted are 9, the limit, to"},
     {LISTEN STORES "limiters: {a: {rule: quota:1/s, most: 5, tiers: {gold: quota:9/s}}}\n",

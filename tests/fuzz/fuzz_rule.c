@@ -37,7 +37,9 @@ static void check_lease(const weir_rule *rule) {
 
 static void check_rule(const weir_rule *rule, const weir_stack *stack) {
   bool log = rule->kind == WEIR_SLIDING_LOG;
-  if (rule->limit < 1 || rule->limit > (log ? WEIR_LOG_LIMIT_MOST : WEIR_LIMIT_MOST)) abort();
+  int64_t largest = weir_rule_keeps_counts(rule) ? WEIR_COUNT_LIMIT_MOST : WEIR_LIMIT_MOST;
+  if (log) largest = WEIR_LOG_LIMIT_MOST;
+  if (rule->limit < 1 || rule->limit > largest) abort();
   if (rule->period_us < WEIR_PERIOD_LEAST_US || rule->period_us > WEIR_PERIOD_MOST_US) abort();
   if (weir_rule_is_held(rule) &&
       (rule->period_us < WEIR_HELD_LEAST_US || rule->period_us > WEIR_HELD_MOST_US))
@@ -45,7 +47,7 @@ static void check_rule(const weir_rule *rule, const weir_stack *stack) {
   if (rule->cells < 1 || rule->cells > WEIR_CELLS_MOST || (rule->cells & (rule->cells - 1)))
     abort();
   if (rule->most != 0 && (rule->most < rule->limit || rule->most < rule->debt)) abort();
-  if (rule->most > (log ? WEIR_LOG_LIMIT_MOST : WEIR_LIMIT_MOST)) abort();
+  if (rule->most > largest) abort();
   if (rule->kind != WEIR_SLIDING_WINDOW && (rule->cells != 1 || rule->strict)) abort();
   if (rule->cell_us * rule->cells < rule->period_us) abort();
   if (rule->lanes * rule->lane_bits > 63) abort();

@@ -178,6 +178,22 @@ static void the_longest_of_all_fits(void **state) {
   end(&s);
 }
 
+/* As many digits as a structured field may have; older fields have no such end. */
+static void the_largest_limit_is_a_number_of_15_digits(void **state) {
+  (void)state;
+  service s;
+  begin(&s, "quota:9007199254740992/30d");
+  weir_decision decision = take(&s, 1);
+  assert_int_equal(decision.remaining, INT64_C(9007199254740991));
+  write_fields(&s, &decision, WEIR_HTTP_DRAFT_10);
+  assert_string_equal(find(&s, "RateLimit-Policy"), "\"api\";q=999999999999999;w=2592000");
+  assert_string_equal(find(&s, "RateLimit"), "\"api\";r=999999999999999;t=2592000");
+  write_fields(&s, &decision, WEIR_HTTP_X_RATELIMIT);
+  assert_string_equal(find(&s, "X-RateLimit-Limit"), "9007199254740992");
+  assert_string_equal(find(&s, "X-RateLimit-Remaining"), "9007199254740991");
+  end(&s);
+}
+
 static void a_bad_name_is_one_clear_error(void **state) {
   (void)state;
   static const char *const names[] = {"", "a b", "\"", "\x1b[1m", NULL};
@@ -243,6 +259,7 @@ int main(void) {
       cmocka_unit_test(what_is_held_is_counted_at_once),
       cmocka_unit_test(windows_below_a_second_are_told_as_one),
       cmocka_unit_test(the_longest_of_all_fits),
+      cmocka_unit_test(the_largest_limit_is_a_number_of_15_digits),
       cmocka_unit_test(a_bad_name_is_one_clear_error),
       cmocka_unit_test(a_limiter_tells_its_rules),
   };

@@ -5,7 +5,7 @@ from collections import namedtuple
 
 UNITS_US = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 RULES_MOST = 8
-LIMIT_MOST = 10**9
+LIMIT_MOST, COUNT_LIMIT_MOST = 10**9, 2**53
 LOG_LIMIT_MOST = 100_000
 PERIOD_MOST_US = 400 * UNITS_US["d"]
 HOLD_MOST_US = 60 * UNITS_US["s"]
@@ -23,6 +23,9 @@ OPTIONS = {
     "leaky-bucket": {"queue"},
     "in-flight": {"lease"},
 }
+
+LIMITS_MOST = {**dict.fromkeys(OPTIONS, LIMIT_MOST), **dict.fromkeys((*WINDOWS, "quota"), COUNT_LIMIT_MOST),
+               "sliding-log": LOG_LIMIT_MOST}
 
 # capacity: the largest cost that ever fits. cells and strict are of sliding windows. Nothing is leased
 # here: all that a lease changes is a bucket's capacity. debt: how far beyond the limit settlements charge.
@@ -86,7 +89,7 @@ def parse_rule(text):
     if not match or match[1] not in OPTIONS:
         raise Malformed(f"rule '{text}': expected ALGORITHM:LIMIT/PERIOD[,option...]")
     algorithm = match[1]
-    limit_most = LOG_LIMIT_MOST if algorithm == "sliding-log" else LIMIT_MOST
+    limit_most = LIMITS_MOST[algorithm]
     limit = parse_number(match[2], 1, limit_most)
     period_us = parse_duration(match[3])
     if not 1_000 <= period_us <= PERIOD_MOST_US:

@@ -27,10 +27,10 @@ static const struct {
     {"100/401d", "rule 1: no algorithm that is known", "quota"},
     {"fixed-window", "LIMIT/PERIOD", "100/1m"},
     {"fixed-window:5", "LIMIT/PERIOD", "100/1m"},
-    {"fixed-window:0/s", "\"0\"", "1 to 1000000000"},
-    {"fixed-window:-1/s", "\"-1\"", "1 to 1000000000"},
-    {"fixed-window:1000000001/s", "\"1000000001\"", "1 to 1000000000"},
-    {"fixed-window:99999999999999999999999/s", "99999999999999999999999", "1 to 1000000000"},
+    {"fixed-window:0/s", "\"0\"", "1 to 9007199254740992"},
+    {"fixed-window:-1/s", "\"-1\"", "1 to 9007199254740992"},
+    {"fixed-window:9007199254740993/s", "\"9007199254740993\"", "1 to 9007199254740992"},
+    {"fixed-window:99999999999999999999999/s", "99999999999999999999999", "1 to 9007199254740992"},
     {"fixed-window:1.5/s", "\"1.5\"", "whole number"},
     {"fixed-window:/s", "\"\"", "whole number"},
     {"fixed-window:1/", "\"\"", "1ms to 400d"},
@@ -54,7 +54,7 @@ static const struct {
     {"sliding-window:1/s,strict,strict", "strict", "twice"},
     {"sliding-log:0/s", "\"0\"", "1 to 100000"},
     {"sliding-log:100001/s", "\"100001\"", "1 to 100000"},
-    {"quota:1000000001/s", "\"1000000001\"", "1 to 1000000000"},
+    {"quota:9007199254740993/s", "\"9007199254740993\"", "1 to 9007199254740992"},
     {"token-bucket", "LIMIT/PERIOD", "token-bucket:100/1m"},
     {"token-bucket:5/0ms", "\"0ms\"", "1ms to 400d"},
     {"leaky-bucket:5/401d", "\"401d\"", "1ms to 400d"},
@@ -109,12 +109,12 @@ static const struct {
     {"quota:5/s,debt=", "debt=:", "whole number"},
     {"quota:5/s,debt", "debt", "needs a value"},
     {"quota:5/s,debt=1,debt=1", "debt", "twice"},
-    {"sliding-window:5/s,debt=1000000001", "debt=1000000001", "whole number"},
+    {"sliding-window:5/s,debt=9007199254740993", "debt=9007199254740993", "whole number"},
     {"token-bucket:5/s,debt=8,burst=7", "debt=8", "0 to 7"},
     {"token-bucket:20000/s,burst=2000,lease=10ms,debt=1801", "debt=1801", "0 to 1800"},
     {"fixed-window:5/s,debt=1,count=all", "debt= with count=all", "count=admitted"},
     {"leaky-bucket:5/s,debt=1", "debt", "fixed-window"},
-    {"sliding-window:5/s,most=4", "most=4 is below the limit", "5, the limit, to 1000000000"},
+    {"sliding-window:5/s,most=4", "most=4 is below the limit", "5, the limit, to 9007199254740992"},
     {"sliding-log:5/s,most=100001", "most=100001 is too large", "5, the limit, to 100000"},
     {"quota:5/s,most=0", "most=0", "the largest limit"},
     {"quota:5/s,most=-1", "most=-1", "the largest limit"},
@@ -122,6 +122,10 @@ static const struct {
     {"quota:5/s,most", "most", "needs a value"},
     {"quota:5/s,most=9,most=9", "most", "twice"},
     {"quota:5/s,debt=6,most=9", "debt=6", "0 to 5"},
+    {"token-bucket:1000000001/1h", "\"1000000001\"", "1 to 1000000000"},
+    {"leaky-bucket:5/1h,most=1000000001", "most=1000000001 is too large",
+     "5, the limit, to 1000000000"},
+    {"token-bucket:5/1h,debt=9,burst=8", "debt=9", "0 to 8"},
     {"token-bucket:5/s,burst=99,debt=10,most=9", "debt=10 is above most=9", "0 to 9"},
     {"token-bucket:5/1ms,most=1025001", "most=1025001 per 1ms is too fast", "up to 1025000"},
     {"quota:1/s,lease=1s;fixed-window:1/s", "rules 1 and 2",
@@ -165,6 +169,39 @@ static void names_what_is_wrong_and_what_is_accepted(void **state) {
         strstr(message.text, bad[i].accepts) == NULL)
       fail_msg("\"%s\" gave %d \"%s\", wanted \"%s\" and \"%s\"", bad[i].text, (int)status,
                message.text, bad[i].names, bad[i].accepts);
+  }
+}
+
+/* Of 2^53: 66 * 2^53 for 64 processes, and as much again where a debt is as large. */
+static void names_the_largest_limit_that_counters_have_room_for(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    uint32_t processes;
+    int64_t most; /* 0: all are accepted */
+  } cases[] = {
+      {"quota:9007199254740992/30d", 64, 0},
+      {"sliding-window:9007199254740992/1m,cells=1,debt=9007199254740992", 64, 0},
+      {"sliding-window:9007199254740992/1m,cells=1,debt=9007199254740992", 124, 0},
+      {"sliding-window:9007199254740992/1m,cells=1,debt=9007199254740992", 126, 8868626958514207},
+      {"fixed-window:9007199254740992/1m", 253, 0},
+      {"fixed-window:9007199254740992/1m", 255, 8972151786823711},
+      {"quota:9007199254740992/1m", 100000, 23057968932758},
+      {"quota:1/1m,most=9007199254740992", 100000, 23057968932758},
+      {"quota:1000000000/1m,debt=1000000000", 100000, 0},
+      {"in-flight:1000000000/1m", 100000, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    weir_stack stack;
+    weir_message message = {""};
+    char accepted[80];
+    weir_status status = weir_stack_parse(cases[i].text, cases[i].processes, &stack, &message);
+    snprintf(accepted, sizeof accepted, ": accepted are up to %lld, or fewer processes",
+             (long long)cases[i].most);
+    if (status != (cases[i].most == 0 ? WEIR_OK : WEIR_BAD_RULE) ||
+        (cases[i].most > 0 && strstr(message.text, accepted) == NULL))
+      fail_msg("\"%s\" with %u gave %d \"%s\"", cases[i].text, cases[i].processes, (int)status,
+               message.text);
   }
 }
 
@@ -279,6 +316,7 @@ int main(void) {
       cmocka_unit_test(names_what_is_wrong_and_what_is_accepted),
       cmocka_unit_test(says_each_thing_in_one_sentence),
       cmocka_unit_test(sends_an_option_to_where_it_belongs),
+      cmocka_unit_test(names_the_largest_limit_that_counters_have_room_for),
       cmocka_unit_test(bears_very_long_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,6 +105,8 @@ static void has_a_ceiling_only_when_told(void **state) {
   assert_int_equal(parsed("quota:5/s,most=5").most, 5);
   assert_int_equal(parsed("fixed-window:5/s,most=6").most, 6);
   assert_int_equal(parsed("sliding-log:5/s,most=100000").most, WEIR_LOG_LIMIT_MOST);
+  assert_int_equal(parsed("quota:5/s,most=9007199254740992").most, WEIR_COUNT_LIMIT_MOST);
+  assert_int_equal(parsed("quota:9007199254740992/s").limit, WEIR_COUNT_LIMIT_MOST);
   assert_int_equal(parsed("in-flight:5/s,most=1000000000").most, WEIR_LIMIT_MOST);
   assert_int_equal(parsed("token-bucket:5/s,debt=9,burst=10,most=9").debt, 9);
 }
@@ -208,8 +210,8 @@ static void a_rule_is_written_as_it_would_be_read(void **state) {
       "token-bucket:1000000000/"
       "86399999ms,burst=999999999,hold=59999ms,lease=999ms,name=abcdefghijklmn",
       "sliding-window:5/1m,most=5",
-      "sliding-window:1000000000/34559999999ms,cells=64,strict,hold=59999ms,lease=999ms,"
-      "debt=1000000000,most=1000000000,name=abcdefghijklmnopqrstuvwxyz012345",
+      "sliding-window:9007199254740992/34559999999ms,cells=64,strict,hold=59999ms,lease=999ms,"
+      "debt=9007199254740992,most=9007199254740992,name=abcdefghijklmnopqrstuvwxyz012345",
       "token-bucket:1000000000/86399999ms,burst=999999999,hold=59999ms,lease=999ms,debt=99999999,"
       "most=1000000000,name=abcdefghijklmnopqrstuvwxyz012345",
       "in-flight:100/30s",

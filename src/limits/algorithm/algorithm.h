@@ -183,7 +183,7 @@ typedef struct weir_known {
   struct {
     int64_t
         at_us; /* a moment of the cell; the start of a quota; the entry of a log; a bucket: now */
-    int64_t amount; /* cost, in parts of WEIR_CONTINUED_PARTS; ... */
+    int64_t amount; /* cost, in weir_rule_parts(); ... */
     int64_t own;    /* ... of what is held: of this process alone, so much at least */
   } charges[WEIR_KNOWN_MOST];
 } weir_known;

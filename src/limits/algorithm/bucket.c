@@ -177,7 +177,7 @@ void weir_bucket_known(const weir_rule_state *r, int64_t ahead, weir_known *know
   known->charges[0].at_us = r->frame->now_us;
   /* A token takes less than 2^45 units. */
   known->charges[0].amount =
-      weir_known_parts(ahead / token) + ahead % token * WEIR_CONTINUED_PARTS / token;
+      weir_known_parts(r->rule, ahead / token) + ahead % token * WEIR_CONTINUED_PARTS / token;
   known->count = ahead > 0;
 }
 

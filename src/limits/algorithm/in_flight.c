@@ -339,8 +339,8 @@ static void in_flight_known(const weir_rule_state *r, weir_known *known) {
     int64_t count = which == NOW || which == NEXT ? memory->count[which] : 0;
     if (count == 0 && own == 0) continue;
     known->charges[known->count].at_us = epoch * period;
-    known->charges[known->count].own = weir_known_parts(own);
-    known->charges[known->count++].amount = weir_known_parts(count);
+    known->charges[known->count].own = weir_known_parts(r->rule, own);
+    known->charges[known->count++].amount = weir_known_parts(r->rule, count);
   }
 }
 

@@ -396,7 +396,7 @@ static void log_known(const weir_rule_state *r, weir_known *known) {
   bool measured = memory->decides_us > 0;
   int64_t first_us = measured ? memory->decides_us : r->expected->index * rule->log_us;
   int64_t last_us = memory->newest_us > first_us ? memory->newest_us : now_us;
-  int64_t amount = weir_known_parts(measured ? rule->limit : r->expected->amount);
+  int64_t amount = weir_known_parts(rule, measured ? rule->limit : r->expected->amount);
   known->of_log = true;
   if (amount == 0 || now_us - last_us >= rule->period_us || last_us < first_us) return;
   for (int64_t n = 0; n < PIECES; n++) {

@@ -38,10 +38,12 @@ static inline int64_t weir_count_of(int64_t value) {
 
 /* What a counter is seeded with that must be there: no charge fits on top of it, and whoever reads it sees
  * that what was charged is lost. */
-#define WEIR_COUNT_LOST (2 * WEIR_COUNT_MOST)
+static inline int64_t weir_count_lost(const weir_rule *rule) {
+  return 2 * rule->lost_from;
+}
 
-static inline bool weir_count_is_lost(int64_t stored) {
-  return stored >= WEIR_COUNT_MOST;
+static inline bool weir_count_is_lost(const weir_rule *rule, int64_t stored) {
+  return stored >= rule->lost_from;
 }
 
 /* What an answer says of its key: what an addition found there, else what there is. */
@@ -52,13 +54,14 @@ static inline int64_t weir_stored_before(const weir_operation *operation) {
 }
 
 /* A cost in parts, as weir_known has it, and a known amount in those of a continued rule. What is
- * above every limit is as good as 2^40. */
-static inline int64_t weir_known_parts(int64_t cost) {
-  int64_t most = INT64_C(1) << 40;
-  return (cost < most ? cost : most) * WEIR_CONTINUED_PARTS;
+ * above every limit is as good as 2^60 parts. */
+static inline int64_t weir_known_parts(const weir_rule *rule, int64_t cost) {
+  int64_t parts = weir_rule_parts(rule), most = (INT64_C(1) << 60) / parts;
+  return (cost < most ? cost : most) * parts;
 }
 
 static inline int64_t weir_known_here(const weir_rule *continued, int64_t amount) {
+  if (!weir_rule_moves_in_time(continued)) return amount;
   return amount / (WEIR_CONTINUED_PARTS / continued->parts);
 }
 

@@ -137,7 +137,7 @@ static bool quota_covers(const weir_rule_state *r, int64_t at_us) {
 static weir_operation *quota_plan_count(weir_rule_state *r, weir_operation_kind kind,
                                         int64_t start_us) {
   weir_operation *operation = weir_plan(r, kind, WEIR_PLACE_COUNT, start_us);
-  operation->seed = WEIR_COUNT_LOST;
+  operation->seed = weir_count_lost(r->rule);
   return operation;
 }
 
@@ -447,7 +447,7 @@ static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
       !(operation->kind == WEIR_SUB && settles))
     return;
   int64_t stored = weir_stored_before(operation);
-  bool lost = operation->outcome == WEIR_ABSENT || weir_count_is_lost(stored);
+  bool lost = operation->outcome == WEIR_ABSENT || weir_count_is_lost(r->rule, stored);
   bool asked = operation->kind == WEIR_GET && state->opens[OWN] != UNREAD; /* for the name, too */
   int64_t count = lost ? 0 : weir_count_of(stored);
   if (lost) memory->known = false;
@@ -579,7 +579,7 @@ static void quota_known(const weir_rule_state *r, weir_known *known) {
   const quota_memory *memory = r->memory;
   if (memory->read_us == 0 || r->frame->now_us - memory->start_us >= r->rule->period_us) return;
   known->charges[0].at_us = memory->start_us;
-  known->charges[0].amount = weir_known_parts(memory->count);
+  known->charges[0].amount = weir_known_parts(r->rule, memory->count);
   known->count = 1;
 }
 

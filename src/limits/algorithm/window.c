@@ -477,7 +477,7 @@ static void window_known(const weir_rule_state *r, weir_known *known) {
                  memory->first + n > r->frame->now_us / r->rule->cell_us;
     if (memory->cells[n].count == 0 || later) continue;
     known->charges[known->count].at_us = (memory->first + n) * r->rule->cell_us;
-    known->charges[known->count++].amount = weir_known_parts(memory->cells[n].count);
+    known->charges[known->count++].amount = weir_known_parts(r->rule, memory->cells[n].count);
   }
 }
 

@@ -8,6 +8,8 @@
 #include <weir/backend.h>
 #include <weir/http.h>
 
+__extension__ typedef __int128 wide;
+
 #define SECOND_US INT64_C(1000000)
 
 /* A rule's policy as a name: its own, or the limiter's. */
@@ -18,6 +20,12 @@ typedef struct field_list {
   weir_http_field *fields;
   size_t count;
 } field_list;
+
+/* An integer of structured fields has 15 digits at the most (RFC 9651). */
+static int64_t structured(int64_t number) {
+  const int64_t most = INT64_C(999999999999999);
+  return number < most ? number : most;
+}
 
 static int64_t seconds_up(int64_t us) {
   return us / SECOND_US + (us % SECOND_US > 0);
@@ -49,12 +57,11 @@ static void add_policies(field_list *list, const weir_limiter *limiter, const ch
     char policy[POLICY_BYTES];
     weir_limiter_read_rule(limiter, i, &rule);
     name_policy(limiter, name, i, &rule, policy);
-    /* The time in which as much as fits at once is admitted again. A full bucket drains within 400
-     * days, and below 10^9 * 10^9 the remainder's product fits. */
-    int64_t capacity_us = rule.period_us / rule.limit * rule.capacity +
-                          rule.period_us % rule.limit * rule.capacity / rule.limit;
+    /* The time in which as much as fits at once is admitted again: a full bucket drains within 400
+     * days. */
+    int64_t capacity_us = (int64_t)((wide)rule.period_us * rule.capacity / rule.limit);
     used += (size_t)snprintf(field->value + used, sizeof field->value - used, "%s\"%s\";q=%" PRId64,
-                             i > 0 ? ", " : "", policy, rule.capacity);
+                             i > 0 ? ", " : "", policy, structured(rule.capacity));
     if (strcmp(rule.algorithm, "in-flight") == 0) /* at once, and in no time */
       used += (size_t)snprintf(field->value + used, sizeof field->value - used,
                                ";qu=\"concurrent-requests\"");
@@ -70,8 +77,8 @@ static void add_remaining(field_list *list, const char *policy, const weir_decis
   if (decision->remaining == WEIR_NOT_KNOWN) return;
   weir_http_field *field = &list->fields[list->count++];
   field->name = "RateLimit";
-  int used =
-      snprintf(field->value, sizeof field->value, "\"%s\";r=%" PRId64, policy, decision->remaining);
+  int used = snprintf(field->value, sizeof field->value, "\"%s\";r=%" PRId64, policy,
+                      structured(decision->remaining));
   if (more_us >= 0) /* else there is no such time, or it is not known */
     snprintf(field->value + used, sizeof field->value - (size_t)used, ";t=%" PRId64,
              seconds_up(more_us));

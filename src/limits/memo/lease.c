@@ -598,7 +598,7 @@ bool weir_lease_return(const weir_rule *rule, int64_t place, int64_t cost,
   bool slides = weir_rule_has_cells(rule);
   operation->counter.index = slides ? place / rule->lanes : place;
   operation->delta = slides ? cost << (rule->lane_bits * (int)(place % rule->lanes)) : cost;
-  if (weir_rule_opens_windows(rule)) operation->seed = WEIR_COUNT_LOST;
+  if (weir_rule_opens_windows(rule)) operation->seed = weir_count_lost(rule);
   return true;
 }
 

@@ -221,23 +221,50 @@ weir_status weir_rule_measure(weir_rule *rule, weir_message *message) {
   return status;
 }
 
+/* What fits into a counter, beside which a lost one begins with twice as much: where limits are as large
+ * as ever, and where they are larger. */
+#define COUNT_ROOM (INT64_C(1) << 55)
+#define WIDE_COUNT_ROOM (INT64_C(1) << 61)
+
 /* --- laid out -----------------------------------------------------------------------------------
  */
+
+/* The most that a cell holds, whatever happens at once. */
+static wide most_in_cell(const weir_rule *rule, int64_t limit, uint32_t processes) {
+  return upper_of(rule, limit) + (wide)rule->debt + ((wide)processes + 1) * (limit + rule->debt);
+}
 
 static void choose_lanes(weir_rule *rule, uint32_t processes, bool packable) {
   static const struct {
     int lanes;
     int bits;
   } layouts[] = {{4, 15}, {2, 31}, {1, 63}};
-  /* In a cell: at most 4e9 + 100001 * 2e9, far below 2^63. */
-  int64_t limit = largest_limit(rule);
-  int64_t most =
-      upper_of(rule, limit) + rule->debt + ((int64_t)processes + 1) * (limit + rule->debt);
+  wide most = most_in_cell(rule, largest_limit(rule), processes);
   size_t i = 0;
   while (layouts[i].lanes > 1 && (!packable || most >= INT64_C(1) << (layouts[i].bits - 1)))
     i++;
   rule->lanes = layouts[i].lanes;
   rule->lane_bits = layouts[i].bits;
+  rule->lost_from = most < COUNT_ROOM ? COUNT_ROOM : WIDE_COUNT_ROOM;
+}
+
+/* A whole counter has room for less than 2^61: twice that is what a lost one begins with. Limits of 2^53
+ * leave room for more than 100 processes. Logs and buckets count less. */
+static weir_status check_room(const weir_rule *rule, uint32_t processes, weir_message *message) {
+  int64_t limit = largest_limit(rule), below = 0;
+  if (!weir_rule_keeps_counts(rule) || most_in_cell(rule, limit, processes) < WIDE_COUNT_ROOM)
+    return WEIR_OK;
+  while (limit - below > 1) {
+    int64_t middle = below + (limit - below) / 2;
+    *(most_in_cell(rule, middle, processes) < WIDE_COUNT_ROOM ? &below : &limit) = middle;
+  }
+  weir_message_set(message,
+                   "a counter has no room for what %" PRIu32
+                   " processes may charge at once under "
+                   "%s %" PRId64 "%s: accepted are up to %" PRId64 ", or fewer processes",
+                   processes, rule->most > 0 ? "most=" : "limit", largest_limit(rule),
+                   rule->debt > 0 ? " and debt=" : "", below);
+  return WEIR_BAD_RULE;
 }
 
 enum { PREFIX_BYTES = 32 };
@@ -318,6 +345,7 @@ weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_messa
     rule->cell_us = (rule->period_us + rule->cells - 1) / rule->cells;
     choose_lanes(rule, processes, weir_rule_has_cells(rule) && !stack->count_all);
     write_tag(rule);
+    status = check_room(rule, processes, message);
     for (size_t j = 0; j < i && status == WEIR_OK; j++)
       status = check_pair(stack, j, i, message);
   }
@@ -330,7 +358,7 @@ static bool lay_out_for(int64_t most, uint32_t processes, bool count_all, weir_r
   if (rule->debt > most || weir_rule_measure(rule, NULL) != WEIR_OK) return false;
   choose_lanes(rule, processes, weir_rule_has_cells(rule) && !count_all);
   write_tag(rule);
-  return true;
+  return check_room(rule, processes, NULL) == WEIR_OK;
 }
 
 int64_t weir_rule_most_for_both(const weir_stack *one, size_t i, uint32_t processes,
@@ -347,8 +375,15 @@ int64_t weir_rule_most_for_both(const weir_stack *one, size_t i, uint32_t proces
 /* --- the rules of an outage ---------------------------------------------------------------------
  */
 
+int weir_rule_parts(const weir_rule *rule) {
+  int parts = WEIR_CONTINUED_PARTS;
+  while (rule->limit > WEIR_COUNT_LIMIT_MOST / parts)
+    parts /= 2;
+  return parts;
+}
+
 /* What a process may admit of its share of a limit is seldom whole, so limits and costs are counted
- * in parts. Limits are 10^9 at the most: below 2^40 in parts. */
+ * in parts. A bucket's limit is 10^9 at the most: below 2^40 in parts. */
 void weir_stack_continue(const weir_stack *rules, weir_stack *continued) {
   *continued = *rules;
   for (size_t i = 0; i < continued->count; i++) {
@@ -359,7 +394,7 @@ void weir_stack_continue(const weir_stack *rules, weir_stack *continued) {
 
     /* A bucket in as many parts as leave a token 1024 units of time. The limit itself, of one part,
      * does. */
-    for (rule->parts = WEIR_CONTINUED_PARTS; rule->parts > 0; rule->parts /= 2) {
+    for (rule->parts = weir_rule_parts(rule); rule->parts > 0; rule->parts /= 2) {
       rule->limit = limit * rule->parts;
       rule->debt = debt * rule->parts;
       if (!weir_rule_moves_in_time(rule)) break;

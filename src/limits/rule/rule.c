@@ -113,7 +113,7 @@ _Static_assert(WEIR_LIMIT_MOST == 1000000000 && WEIR_NAME_MOST == 32, "what the 
  * which a bucket's burst counts. */
 static bool read_value(option_name option, piece value, weir_rule *rule) {
   static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-  int64_t number = value.text != NULL ? read_number(value, WEIR_LIMIT_MOST) : -1, us = 0;
+  int64_t number = value.text != NULL ? read_number(value, WEIR_COUNT_LIMIT_MOST) : -1, us = 0;
   bool lasts = weir_duration_parse(value.text, value.length, &us);
   switch (option) {
     case CELLS:
@@ -127,7 +127,7 @@ static bool read_value(option_name option, piece value, weir_rule *rule) {
       return rule->count_all || is(value, "admitted");
     case BURST:
       rule->burst = number;
-      return number >= 1;
+      return number >= 1 && number <= WEIR_LIMIT_MOST;
     case QUEUE:
       rule->burst = number + 1;
       return number >= 0 && number < WEIR_LIMIT_MOST;
@@ -226,7 +226,7 @@ static weir_status read_option(piece text, unsigned *seen, weir_rule *rule, weir
 static bool is_limit_and_period(piece text) {
   piece period = text, limit;
   int64_t us;
-  return cut(&period, '/', &limit) && read_number(limit, WEIR_LIMIT_MOST) >= 1 &&
+  return cut(&period, '/', &limit) && read_number(limit, WEIR_COUNT_LIMIT_MOST) >= 1 &&
          weir_duration_parse(period.text, period.length, &us) && us >= WEIR_PERIOD_LEAST_US &&
          us <= WEIR_PERIOD_MOST_US;
 }

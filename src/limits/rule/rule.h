@@ -19,6 +19,7 @@
 enum { WEIR_RULES_MOST = 8, WEIR_CELLS_MOST = 64, WEIR_NAME_MOST = 32, WEIR_TAG_MOST = 64 };
 
 #define WEIR_LIMIT_MOST INT64_C(1000000000)
+#define WEIR_COUNT_LIMIT_MOST (INT64_C(1) << 53) /* of windows and quotas: exact in a double */
 #define WEIR_PERIOD_LEAST_US INT64_C(1000)
 #define WEIR_PERIOD_MOST_US (INT64_C(400) * 24 * 3600 * 1000000)
 
@@ -81,8 +82,9 @@ typedef enum weir_place {
  * them. */
 struct weir_rule {
   weir_rule_kind kind;
-  int64_t limit;     /* L, 1 to WEIR_LIMIT_MOST; a log: to WEIR_LOG_LIMIT_MOST */
-  int64_t most;      /* M, L or more: the largest limit that this name will ever have, for which its
+  int64_t limit; /* L, 1 to WEIR_LIMIT_MOST; a window or quota: to WEIR_COUNT_LIMIT_MOST; a log: to
+                        WEIR_LOG_LIMIT_MOST */
+  int64_t most;  /* M, L or more: the largest limit that this name will ever have, for which its
                         counts are laid out; 0: they are for L */
   int64_t period_us; /* W */
   int cells;         /* N, 1 to WEIR_CELLS_MOST; a fixed window has one */
@@ -101,10 +103,12 @@ struct weir_rule {
   int64_t cell_us;  /* S, the width of a cell */
   int64_t log_us;   /* of a log: the longest period of all that share it, the width of its epochs;
                        else 0 */
-  int lanes;        /* 4, 2 or 1 */
-  int lane_bits;    /* 15, 31 or 63 */
-  int unit_bits;    /* k: 0, 10 or 20 */
-  int parts;        /* that a cost of 1 counts as: weir_stack_continue(); else 0 */
+  int64_t
+      lost_from; /* of a quota: a count that is as high is that of a lost key (algorithm/plan.h) */
+  int lanes;     /* 4, 2 or 1 */
+  int lane_bits; /* 15, 31 or 63 */
+  int unit_bits; /* k: 0, 10 or 20 */
+  int parts;     /* that a cost of 1 counts as: weir_stack_continue(); else 0 */
   int64_t token_units; /* T, at least 1024: the rate falls short by less than 0.1 % */
   char tag[WEIR_TAG_MOST + 1];
   char kin[WEIR_TAG_MOST + 1]; /* what names its limit whatever the layout: kind, period, name */
@@ -134,7 +138,7 @@ int64_t weir_rule_most_for_both(const weir_stack *one, size_t i, uint32_t proces
 
 /* The rules by which a process goes on while the store is away (memo/account.h): the same windows
  * and buckets, but counted in parts of a cost. A rule's limit and capacity are so many times as
- * large: WEIR_CONTINUED_PARTS, fewer for a bucket whose unit of time is too coarse for that. A log
+ * large: weir_rule_parts(), fewer for a bucket whose unit of time is too coarse for that. A log
  * becomes a strict window. */
 enum { WEIR_CONTINUED_PARTS = 1024 };
 void weir_stack_continue(const weir_stack *rules, weir_stack *continued);
@@ -146,6 +150,10 @@ int64_t weir_rule_upper(const weir_rule *rule);
 /* Most that a rule which is no bucket promises to admit: a sliding one in any period, the others in
  * one of their windows. docs/guarantees.md proves it. */
 int64_t weir_rule_bound(const weir_rule *rule);
+
+/* Into how many parts a cost comes there: WEIR_CONTINUED_PARTS, fewer where a limit in parts would be above
+ * WEIR_COUNT_LIMIT_MOST. */
+int weir_rule_parts(const weir_rule *rule);
 
 /* Writes the shortest text that means this rule; two rules decide alike, but for most=, exactly when
  * these texts are equal. */

@@ -301,7 +301,7 @@ static const weir_field limiter_table[] = {
     {.name = "rule", .read = read_rule},
     WEIR_ROW_READ("key", weir_read_key, limiter_fields, limiter.key),
     WEIR_ROW_RANGE("cost", NUMBER, limiter_fields, limiter.cost, 1, INT64_C(2147483648)),
-    WEIR_ROW_RANGE("most", NUMBER, limiter_fields, limiter.most, 1, 1000000000),
+    WEIR_ROW_RANGE("most", NUMBER, limiter_fields, limiter.most, 1, INT64_C(9007199254740992)),
     {.name = "tiers", .read = read_tiers},
     {.name = "overrides", .read = read_overrides},
     {.name = "overrides_file", .read = read_overrides_file},

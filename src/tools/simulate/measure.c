@@ -6,6 +6,8 @@
 
 #include "array.h"
 
+__extension__ typedef __int128 wide; /* a count times a limit */
+
 enum { ROOM_LEAST = 4, ROOM_KEPT = 64 };
 
 void weir_stamps_clean_up(weir_stamps *stamps) {
@@ -115,7 +117,8 @@ bool weir_measure_decision(weir_measure *measure, const weir_stack *stack, weir_
   /* The most that was ever admitted: of several rules, under the one that was filled most. */
   for (size_t i = 0; i < stack->count; i++) {
     int64_t limit = stack->rules[i].limit, admitted = exact[i].ruled.admitted;
-    if (measure->most_admitted * limit >= admitted * (measure->most_limit + !measure->most_limit))
+    if ((wide)measure->most_admitted * limit >=
+        (wide)admitted * (measure->most_limit + !measure->most_limit))
       continue;
     size_t shown = key_length < WEIR_SHOWN_KEY_BYTES - 1 ? key_length : WEIR_SHOWN_KEY_BYTES - 1;
     measure->most_admitted = admitted;
@@ -133,8 +136,9 @@ bool weir_measure_decision(weir_measure *measure, const weir_stack *stack, weir_
     if (error < 0) error = -error;
     measure->errors++;
     measure->error_sum += (double)error / (double)rule->limit;
-    measure->error_bins[error > 2 * rule->limit ? WEIR_ERROR_BINS - 1
-                                                : error * WEIR_ERROR_STEPS / rule->limit]++;
+    measure->error_bins[error > 2 * rule->limit
+                            ? WEIR_ERROR_BINS - 1
+                            : (int64_t)((wide)error * WEIR_ERROR_STEPS / rule->limit)]++;
   }
 
   /* Against the exact window on its own history. */
