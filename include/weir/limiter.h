@@ -29,7 +29,8 @@ typedef struct weir_limiter weir_limiter;
  *   in-flight:LIMIT/PERIOD[,option...]        LIMIT held at once, by weir_limiter_reserve(); what a
  *                                             process holds that died is free after a PERIOD
  *
- * LIMIT 1 to 1000000000 (sliding-log: 100000). PERIOD a whole number and ms, s, m, h or d (or the
+ * LIMIT 1 to 1000000000; of the windows and quota to 9007199254740992, which is 2^53 (with more than 124
+ * processes somewhat less), of sliding-log to 100000. PERIOD a whole number and ms, s, m, h or d (or the
  * unit alone: 5/s), 1ms to 400d. Options of
  *
  *   sliding-window   cells=N, a power of two, 1 to 64, default 4; 1 is the weighted estimate over
@@ -52,7 +53,7 @@ typedef struct weir_limiter weir_limiter;
  *   every rule       hold=DURATION, 1ms to 60s: denied requests are told this delay.
  *                    name=TEXT, 1 to 32 of A-Z a-z 0-9 _ . -, keeps apart the counts of rules that
  *                    are otherwise alike.
- *                    most=M, LIMIT or more: the largest limit that this name will ever have. Rules
+ *                    most=M, LIMIT and debt or more: the largest limit that this name will ever have. Rules
  *                    that are alike but for their limits then share their counts, whatever those
  *                    limits become. What a process decides by this rule does not change by it
  *
