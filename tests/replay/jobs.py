@@ -116,11 +116,14 @@ MORE_WINDOW_RULES = [
     "sliding-window:1000000000/400d,cells=64,strict",
     "sliding-window:1000000000/10s,cells=16,name=other.name_-1",
     "sliding-window:9/10s,cells=8,lease=1s",
+    "sliding-window:9/10s,most=5000",
+    "sliding-window:9007199254740992/1h,cells=2",
 ]
 
 # The same of other algorithms.
 OTHER_RULES = [
     "token-bucket:3/1s",
+    "token-bucket:3/1s,most=5000000",
     "token-bucket:7/1s,burst=20",
     "token-bucket:1000/1d,burst=1",
     "token-bucket:1000/1ms,burst=30",
@@ -134,6 +137,7 @@ OTHER_RULES = [
     "quota:3/1ms",
     "quota:100/400d",
     "quota:1000000000/1h,count=all",
+    "quota:9007199254740992/1h",
     "sliding-log:1/1ms",
     "sliding-log:3/7s,hold=5ms",
     "sliding-log:30/400d",

@@ -147,6 +147,8 @@ const char *weir_limiter_warning_at(const weir_limiter *limiter, size_t index);
 
 const char *weir_limiter_warning(const weir_limiter *limiter);
 
+_Bool weir_limiter_tell_apart(const weir_limiter *limiter, size_t index, const weir_limiter *other, size_t other_index, weir_message *message);
+
 void weir_limiter_destroy(weir_limiter *limiter);
 
 weir_status weir_limiter_follow(weir_limiter *limiter, weir_limiter *before, weir_message *message);
