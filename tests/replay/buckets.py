@@ -19,7 +19,7 @@ def choose_unit(rule):
     for unit_bits in (0, 10, 20):
         if ceil_divide(rule.period_us << unit_bits, rule.most) >= TOKEN_UNITS_LEAST:
             token_units = ceil_divide(rule.period_us << unit_bits, rule.limit)
-            if rule.capacity * token_units >= FULL_UNITS_MOST:
+            if rule.most > rule.limit and rule.capacity * token_units >= FULL_UNITS_MOST:
                 raise Malformed(f"{rule.capacity} tokens are too many of 2^-{unit_bits} us")
             return unit_bits, token_units
     raise Malformed(f"{rule.most} per {rule.period_us} us: too fast for any unit")
