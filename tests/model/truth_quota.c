@@ -10,13 +10,13 @@ bool is_count(const struct key *key, int rule) {
 }
 
 /* A count that was made by an addition which found none: nobody is admitted there. */
-static bool is_void(const struct key *key) {
-  return weir_count_is_lost(key->value);
+static bool is_void(const struct model *model, const struct key *key) {
+  return weir_count_is_lost(&model->stack.rules[key->rule], key->value);
 }
 
 /* Others' part of a window, as this client might see it. */
 static void notice(const struct model *model, struct key *key, int client) {
-  if (is_void(key)) return;
+  if (is_void(model, key)) return;
   int64_t others = key->value - key->charged[client];
   others -= lease_returning(&model->world->clients[client], key->index);
   if (others > key->seen[client]) key->seen[client] = (int32_t)others;
@@ -62,7 +62,7 @@ static void owe(struct model *model, int rule, int64_t start_us, int64_t cost) {
     check_fails(model, CHECK_OVERLAP, "admitted, but charged to no window");
     return;
   }
-  if (model->world->flushed && (!key->present || is_void(key))) return; /* charged before */
+  if (model->world->flushed && (!key->present || is_void(model, key))) return; /* charged before */
   key->owed += (int32_t)cost;
   check_count(model, key);
 }
@@ -76,7 +76,7 @@ static void admitted(struct model *model, struct client *client, int rule,
   bool before =
       model->world->flushed && key != NULL && key->charged[world_client_number(model, client)] <= 0;
   if (before) return; /* it was charged before the flush */
-  if (cost > 0 && key != NULL && is_void(key))
+  if (cost > 0 && key != NULL && is_void(model, key))
     check_fails(model, CHECK_BOUND, "admitted into a window that was lost");
   model->world->records[record - model->world->records].mark[rule] = start;
   owe(model, rule, start, cost);
@@ -157,7 +157,7 @@ void counts_check_end(struct model *model, int rule) {
   const struct world *world = model->world;
   int64_t left = 0;
   for (int i = 0; i < KEYS_MOST; i++)
-    if (is_count(&world->keys[i], rule) && !is_void(&world->keys[i]))
+    if (is_count(&world->keys[i], rule) && !is_void(model, &world->keys[i]))
       left += world->keys[i].value - world->keys[i].owed;
   check_leak(model, rule, left);
 }
