@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,6 +24,7 @@ MORTAL_MASTER = ["setpriv", "--pdeathsig", "TERM"]  # before a program that must
 ALL_PATHS = os.environ["PATH"] + ":/usr/sbin"
 API = 'rule: "sliding-window:100/1m"'  # as the pages have it: too many for a test, and too soon over
 THREE = 'rule: "quota:3/1d"'
+KEYED = THREE + ", key"  # of the limiter by_key
 
 
 def blocks(page, language):
@@ -196,6 +198,11 @@ class Behind(unittest.TestCase):
         self.weir = "127.0.0.1:%d" % self.server.ports.get("http", [0])[0]
         self.behind = "127.0.0.1:%d" % self.application.port
 
+    def change(self, *changes, more=""):
+        """Of the server's configuration."""
+        self.server.write(replace(self.server.config, *changes) + more)
+        self.server.await_log("is in use now")
+
     def charged(self, limiter, key, limit=3):
         """How much of its limit a key has used."""
         client = self.server.connect("http")
@@ -247,6 +254,20 @@ class Behind(unittest.TestCase):
         self.assertEqual({200, 429} | set(told), {200, 429})
         self.assertEqual(self.application.most, 3)
         await_that(lambda: self.held(limiter) == 0, "all places")
+
+    def assert_comes_again(self, proxy, **how):
+        """Some pass, and then one is denied; who comes again when it is told to passes."""
+        told = [proxy.get(**how)]
+        while told[-1][0] != 429:
+            told.append(proxy.get(**how))
+        time.sleep(int(told[-1][1]["Retry-After"]))
+        self.assertEqual(proxy.get(**how)[0], 200)
+        return len(told) - 1
+
+    def assert_group(self, proxy, **how):
+        """Of api, which admits three, and another limiter that admits two: both are charged, or none."""
+        self.assertEqual([proxy.get(**how)[0] for _ in range(4)], [200, 200, 429, 429])
+        self.assertEqual(self.charged("api", "127.0.0.2"), 2)
 
     def assert_limits(self, proxy, tells_allowed=True):
         """Three pass, the fourth is told when to come, and nobody can pretend to be another."""

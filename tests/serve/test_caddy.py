@@ -1,9 +1,10 @@
 """Caddy by its recipe, docs/serve/caddy.md."""
 
+import re
 import unittest
 
 import hostile_forms
-from recipe import Behind, Proxy, blocks, replace
+from recipe import KEYED, Behind, Proxy, blocks, replace
 
 
 class Caddy(Behind):
@@ -34,6 +35,21 @@ class Caddy(Behind):
                            "    handle_response @denied {\n      respond slowly 429\n    }\n    copy_headers"))
         self.assertEqual([caddy.get("/api/x")[0::2] for _ in range(4)], [(200, b"hello\n")] * 3 + [(429, b"slowly")])
         self.assertEqual({caddy.get("/other")[0] for _ in range(4)}, {200})
+
+    def test_several_zones(self):
+        """One behind the other, in their order; and as a group."""
+        self.change((KEYED, 'rule: "quota:2/1d", key'), more="groups: {both: [api, by_key]}\n")
+        one, = re.findall(r"  forward_auth .*?\n  }\n", blocks(self.page, "caddy")[0], re.DOTALL)
+        one = one.replace("127.0.0.1:8080", self.weir)
+        zones = self.start((one, "  route {\n%s%s  }\n" % (one.replace("/check/api", "/check/by_key"), one)))
+        alice, bob = {"X-Api-Key": "alice"}, {"X-Api-Key": "bob"}
+        self.assertEqual([zones.get(fields=alice)[0] for _ in range(4)], [200, 200, 429, 429])
+        self.assertEqual([zones.get(fields=bob)[0] for _ in range(2)], [200, 429])
+        self.assertEqual([self.charged("by_key", "bob", 2), self.charged("api", "127.0.0.2")], [2, 3])  # bob's second stopped behind it
+        group = self.start(("/check/api", "/check/both"))
+        self.assertEqual([group.get(fields={"X-Api-Key": "carol"}, source="127.0.0.3")[0] for _ in range(3)], [200, 200, 429])
+        self.assertEqual([group.get(fields={"X-Api-Key": "dora"}, source="127.0.0.3")[0] for _ in range(2)], [200, 429])
+        self.assertEqual([self.charged("by_key", "dora", 2), self.charged("api", "127.0.0.3")], [1, 3])
 
     def test_what_is_not_asked(self):
         caddy = self.start(("  reverse_proxy", '  redir /moved /new\n  respond /told "told"\n  reverse_proxy'))

@@ -6,7 +6,7 @@ import time
 import unittest
 
 import hostile_forms
-from recipe import Behind, Proxy, blocks, replace
+from recipe import THREE, Behind, Proxy, blocks, replace
 from server import Client, await_that
 
 
@@ -51,6 +51,22 @@ class Haproxy(Behind):
         began = time.monotonic()
         self.assertEqual(tarpit.get()[0], 429)
         self.assertLess(0.3, time.monotonic() - began)
+
+    def test_a_window_that_slides(self):
+        self.change((THREE + "}", 'rule: "sliding-window:3/2s"}'))
+        self.assertGreaterEqual(self.assert_comes_again(self.start()), 3)
+        self.change((THREE + "}", 'rule: "sliding-window:3/10s"}'))
+        self.server.await_log("is in use now", 2)
+        haproxy = self.start()
+        told = [haproxy.get(source="127.0.0.5") for _ in range(4)]
+        self.assertEqual([status for status, _, _ in told], [200] * 3 + [429])
+        self.assertEqual(told[3][1]["RateLimit-Policy"], '"api";q=3;w=10')
+        self.assertTrue(1 <= int(told[3][1]["Retry-After"]) <= 10)
+
+    def test_a_group(self):
+        self.change(("limiters:\n", "limiters:\n  few: {store: main, rule: \"quota:2/1d\"}\n"),
+                    more="groups: {both: [api, few]}\n")
+        self.assert_group(self.start(("lua.limit api", "lua.limit both")))
 
     def test_what_is_not_asked(self):
         haproxy = self.start(("  http-request lua.limit", "  http-request return status 200 if { path /returns }\n"

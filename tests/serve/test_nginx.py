@@ -10,7 +10,7 @@ import time
 import unittest
 
 import hostile_forms
-from recipe import ALL_PATHS, MORTAL_MASTER, Behind, Proxy, blocks, replace
+from recipe import ALL_PATHS, KEYED, MORTAL_MASTER, THREE, Behind, Proxy, blocks, replace
 from server import PATIENCE_S, PROGRAM, Client, Store, await_that, hold_port
 
 # As Debian's /etc/nginx/nginx.conf does around conf.d, for a user without rights.
@@ -87,11 +87,6 @@ class Nginx(Behind):
         self.assert_keys_hold(lambda: self.start(recipe=KEY), hostile_forms.BOUNDED | {
             "another before it", "another, in small letters", "50 of them", "its own by underscores"})
 
-    def change(self, *changes):
-        """A part of the server's configuration."""
-        self.server.write(replace(self.server.config, *changes))
-        self.server.await_log("is in use now")
-
     def test_no_connection_is_left(self):
         """A limited client holds connections until nginx has none for the check, and says 500 by itself."""
         nginx = self.start(("keepalive 32;", ""), ("proxy_pass http://127.0.0.1:3000;", "root FOLDER;"), around=replace(
@@ -125,6 +120,23 @@ class Nginx(Behind):
         self.assertEqual(by_cookie.get()[0], 400)
         shadow = self.start()
         self.assertEqual({shadow.get()[0] for _ in range(5)}, {200})
+
+    def test_a_burst_and_a_rate_of_nginx(self):
+        self.change((THREE, 'rule: "token-bucket:1/2s,burst=2"'))
+        nginx = self.start(("proxy_pass http://127.0.0.1:3000;", "limit_rate 40k;\n    root FOLDER;"))
+        with open(os.path.join(nginx.folder.name, "slow"), "wb") as file:
+            file.truncate(120000)
+        self.assertGreaterEqual(self.assert_comes_again(nginx, path="/index.html"), 2)
+        began = time.monotonic()
+        self.assertEqual(len(nginx.get("/slow", source="127.0.0.3")[2]), 120000)
+        self.assertLess(1, time.monotonic() - began)
+
+    def test_a_group(self):
+        """By the address and by the account."""
+        self.change((KEYED, 'rule: "quota:2/1d", key'), more="groups: {both: [api, by_key]}\n")
+        nginx = self.start(("/check/by_key;", "/check/both;\n    proxy_set_header X-Forwarded-For $remote_addr;"), recipe=KEY)
+        self.assert_group(nginx, fields={"X-Api-Key": "alice"})
+        self.assertEqual([nginx.get(fields={"X-Api-Key": "bob"})[0] for _ in range(2)], [200, 429])
 
     def kilobytes(self):
         """That of the client of most requests here."""
