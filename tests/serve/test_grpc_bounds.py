@@ -2,14 +2,16 @@
 
 import concurrent.futures
 import re
+import signal
 import statistics
 import time
 import unittest
 
+import grpc
 from envoy import question
 from h2 import ACK, CALM, CONTINUATION, DATA, END_HEADERS, END_STREAM, FRAME_SIZE, GOAWAY, HEADERS, NO_ERROR, PING, \
     PRIORITY, PROTOCOL_ERROR, Raw, RST_STREAM, SETTINGS, WINDOW_UPDATE, body, call, fields, frame, text
-from rls import OK
+from rls import OK, OVER
 from server import Client, SANITIZED, await_that, http
 from test_attacks import most_kib
 from test_grpc import EDGE, GRPC, Grpc, edge
@@ -235,9 +237,13 @@ class Sizes(Bounded):
     def test_fields(self):
         client = self.raw()
         client.send(frame(HEADERS, END_HEADERS, 1, fields(x="y" * 1000)) + frame(DATA, END_STREAM, 1, body(ASKS)))
-        client.until(RST_STREAM, 1)
+        self.assert_over(client, 1)
         client.send(call(3, ASKS))
         client.until(DATA, 3)
+
+    def assert_over(self, client, stream):
+        """What a client of Envoy can write does not let it pass: OVER_LIMIT is an answer, not an error."""
+        self.assertEqual(client.until(DATA, stream)[3], b"\0\0\0\0\x02\x08\x02")
 
     def test_streams(self):
         client = self.raw()
@@ -253,14 +259,40 @@ class Sizes(Bounded):
     def test_messages(self):
         client = self.raw()
         long = body(b"x" * 1025)
-        client.send(frame(HEADERS, END_HEADERS, 1, fields()) + frame(DATA, 0, 1, long))
-        client.until(HEADERS, 1, END_STREAM)
-        client.until(RST_STREAM, 1)
+        client.send(frame(HEADERS, END_HEADERS, 1, fields()) + frame(DATA, END_STREAM, 1, long))
+        self.assert_over(client, 1)
         # Eighteen of nearly a KiB are above sixteen of one, though none of them is.
         client.send(b"".join(frame(HEADERS, END_HEADERS, i, fields()) + frame(DATA, 0, i, body(b"x" * 1000)[:950])
                              for i in range(3, 39, 2)))
-        client.until(HEADERS, 37, END_STREAM)
-        client.until(RST_STREAM, 37)
+        client.send(frame(DATA, END_STREAM, 37))
+        self.assert_over(client, 37)
+        self.assertEqual(self.server.metric("weir_serve_too_long_total"), 2)
+
+    def test_a_message_without_an_end(self):
+        """Nothing of it is kept once it is too long; its time ends it, and others go on beside it."""
+        client = self.raw()
+        client.send(frame(HEADERS, END_HEADERS, 1, fields()))
+        before, sent = self.server.memory_kib(), 0
+        while not any(each[0] == RST_STREAM for each in client.frames):
+            client.send(frame(DATA, 0, 1, b"x" * 1000) * 16)
+            client.send(call(3 + 2 * sent, ASKS))
+            client.until(HEADERS, 3 + 2 * sent, END_STREAM)
+            sent += 1
+            time.sleep(0.05)
+        self.assertGreater(sent, 5)
+        if not SANITIZED:
+            self.assertLess(self.server.memory_kib() - before, 4096)
+
+    def test_what_clients_of_grpc_are_told(self):
+        client = self.client(self.server)
+        self.assertEqual(client.ask(edge("named=" + "x" * 2000)).overall_code, OVER)
+        with self.assertRaises(grpc.RpcError) as raised:
+            client.health("x" * 2000)
+        self.assertEqual(raised.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+        self.server.write(self.server.config + "shadow: true\n")
+        self.server.process.send_signal(signal.SIGHUP)
+        self.server.await_log("is in use now")
+        self.assertEqual(client.ask(edge("named=" + "x" * 2000)).overall_code, OK)
 
     def test_a_request_that_does_not_get_whole(self):
         """It is refused, and the others of its connection go on."""

@@ -60,6 +60,17 @@ static void ask(weir_connection *connection, const weir_grpc_call *call) {
   }
 }
 
+/* A client of Envoy may have written so much, and Envoy lets pass whose call ends with an error: so it is over its
+ * limit, as one with too long a key. Where every limiter is in shadow mode, none has a say. */
+static void deny(weir_connection *connection, int32_t stream) {
+  const weir_envoy_answer over = {.is_over = !connection->loop->turn.registry->config->shadow};
+  weir_grpc_session *session = session_of(connection);
+  weir_serve_count(&connection->loop->served.counts.too_long, 1);
+  weir_bytes *message = weir_grpc_begin_answer(session, stream);
+  if (message != NULL) weir_grpc_write_answer(&over, message);
+  weir_grpc_end_answer(session, stream);
+}
+
 static void tell_health(weir_connection *connection, const weir_grpc_call *call) {
   weir_grpc_session *session = session_of(connection);
   weir_envoy_refusal refusal = {.failure = WEIR_ENVOY_BAD_REQUEST};
@@ -96,6 +107,11 @@ static bool run(weir_connection *connection, const weir_grpc_call *call) {
   if (standing == WEIR_SERVE_STRANGER)
     weir_grpc_refuse(session_of(connection), call->stream, WEIR_GRPC_UNAUTHENTICATED,
                      "a bearer token is needed");
+  else if (call->is_too_long && call->method == WEIR_GRPC_SHOULD_RATE_LIMIT)
+    deny(connection, call->stream);
+  else if (call->is_too_long)
+    weir_grpc_refuse(session_of(connection), call->stream, WEIR_GRPC_RESOURCE_EXHAUSTED,
+                     "the message is too long");
   else if (call->method == WEIR_GRPC_SHOULD_RATE_LIMIT)
     ask(connection, call);
   else

@@ -53,6 +53,8 @@
     "Requests whose own time was over before they were decided, not charged")                  \
   X(cancelled, "weir_serve_cancelled_total", "",                                               \
     "Requests that their client took back before they were decided, not charged")              \
+  X(too_long, "weir_serve_too_long_total", "",                                                 \
+    "Calls of gRPC above limits.grpc_message or http_headers, answered as over their limit")   \
   X(shed, "weir_serve_shed_total", "", "Requests answered without the store: too many waited") \
   X(ticks, "weir_serve_ticks_total", "", "Turns of the loops that decided something")          \
   X(exchanges, "weir_serve_exchanges_total", "",                                               \

@@ -39,7 +39,8 @@ struct stream {
   size_t header_bytes;
   weir_grpc_method method;
   bool is_post, is_grpc, is_compressed;
-  bool is_coming; /* not whole: its message counts as unfinished */
+  bool is_coming;   /* not whole: its message counts as unfinished */
+  bool is_too_long; /* nothing more is kept of it */
   bool is_watching;
   bool is_answered; /* something is submitted for it */
   bool is_noted;
@@ -199,8 +200,7 @@ static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, const u
   (void)flags;
   if (one == NULL) return 0;
   one->header_bytes += name_length + length + 32;
-  if (one->header_bytes > session->limits.header_bytes)
-    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  one->is_too_long |= one->header_bytes > session->limits.header_bytes;
   if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0; /* trailers say nothing to us */
   if (is(name, name_length, ":path")) {
     one->method = WEIR_GRPC_NO_METHOD;
@@ -235,9 +235,11 @@ static int on_data(nghttp2_session *http2, uint8_t flags, int32_t id, const uint
   (void)flags;
   if (one == NULL || !one->is_coming) return 0; /* it has its answer already */
   size_t all_most = WEIR_GRPC_UNFINISHED * session->limits.message_bytes;
-  if (one->body.length + length > session->limits.message_bytes + PREFIX_BYTES ||
-      session->unfinished_bytes + length > all_most) {
-    weir_grpc_refuse(session, id, WEIR_GRPC_RESOURCE_EXHAUSTED, "the message is too long");
+  one->is_too_long |= one->body.length + length > session->limits.message_bytes + PREFIX_BYTES ||
+                      session->unfinished_bytes + length > all_most;
+  if (one->is_too_long) {
+    session->unfinished_bytes -= one->body.length;
+    weir_bytes_free(&one->body);
     return 0;
   }
   weir_bytes_add(&one->body, data, length);
@@ -286,6 +288,8 @@ static int on_frame(nghttp2_session *http2, const nghttp2_frame *frame, void *se
         session, one->id, WEIR_GRPC_UNIMPLEMENTED,
         "there are ShouldRateLimit of envoy.service.ratelimit.v3.RateLimitService, and "
         "Check and Watch of grpc.health.v1.Health");
+  } else if (one->is_too_long) {
+    session->ready = one; /* what becomes of it is its method's */
   } else if (!check_body(one, &status, &why)) {
     weir_grpc_refuse(session, one->id, status, why);
   } else {
@@ -459,8 +463,12 @@ weir_grpc_reading weir_grpc_read(weir_grpc_session *session, const char *bytes, 
                              .id = ready->id_text,
                              .id_length = ready->id_length,
                              .timeout_us = ready->timeout_us,
-                             .message = ready->body.data + PREFIX_BYTES,
-                             .length = ready->body.length - PREFIX_BYTES};
+                             .is_too_long = ready->is_too_long,
+                             .message = ""};
+    if (!ready->is_too_long) {
+      call->message = ready->body.data + PREFIX_BYTES;
+      call->length = ready->body.length - PREFIX_BYTES;
+    }
     return WEIR_GRPC_CALL;
   }
   return *used > 0 ? WEIR_GRPC_READ : WEIR_GRPC_MORE;

@@ -84,6 +84,7 @@ typedef struct weir_grpc_call {
   const char *id;     /* of the field "x-request-id" */
   size_t id_length;   /* 0: it has none, or one that weir_order_is_id() does not know */
   int64_t timeout_us; /* INT64_MAX: it has its time */
+  bool is_too_long;   /* its fields or its message: nothing of that was kept */
   const char *message;
   size_t length;
 } weir_grpc_call;
