@@ -1,6 +1,7 @@
 """Limits in the forms in which people write applications: decorators of methods and classes, views without a
 request, blueprints, plans, handlers of errors. Each in its framework, on a real store."""
 import concurrent.futures
+import ctypes
 import functools
 import gc
 import os
@@ -338,6 +339,37 @@ class Flask(Forms):
         for path, most in (("/one/", 3), ("/two/", 3), ("/search", 2), ("/other", 2)):
             self.assertEqual(self.statuses(client, path, most + 1), [200] * most + [429], path)
 
+    def test_who_is_exempt(self):
+        app, limit = flask.Flask("shop"), weir.flask.Limits(store())
+        limit.all(app, "1/1h")
+        blueprint = limit.exempt(flask.Blueprint("open", "open"))
+        blueprint.get("/blueprint")(lambda: "x")
+        app.register_blueprint(blueprint)
+
+        @limit.exempt
+        class Open(flask.views.MethodView):
+            def get(self):
+                return "x"
+        app.add_url_rule("/class", view_func=Open.as_view("class"))
+
+        def wrapped(view):
+            return functools.wraps(view)(lambda: view())
+        app.get("/wrapped", endpoint="wrapped")(wrapped(limit.exempt(lambda: "x")))
+        app.get("/limited", endpoint="limited")(wrapped(lambda: "x"))
+        client = app.test_client()
+        for path in ("/blueprint", "/class", "/wrapped"):
+            self.assertEqual(self.statuses(client, path, 3), [200] * 3, path)
+        self.assertEqual(self.statuses(client, "/limited", 2), [200, 429])
+
+    def test_what_on_denied_says_of_fields_is_said_once(self):
+        app = flask.Flask("shop")
+        limit = weir.flask.Limits(store(), on_denied=lambda refusal: flask.Response("no", 429, headers=refusal.fields))
+        app.get("/")(limit("1/1h")(lambda: "x"))
+        client = app.test_client()
+        self.statuses(client, "/", 1)
+        fields = client.get("/").headers
+        self.assertEqual([len(fields.getlist(name)) for name in ("Retry-After", "RateLimit", "RateLimit-Policy")], [1, 1, 1])
+
     def test_error_handlers_shape_it(self):
         app, limit = flask.Flask("shop"), weir.flask.Limits(store())
         limit.all(app, "2/1h")
@@ -509,6 +541,40 @@ class Away(unittest.TestCase):
             self.assertEqual(limiter.take("a").message, "")
         finally:
             server.end()
+
+    def test_whatever_is_asked_tells_that_its_store_is_away(self):
+        def ask(call, rule):
+            limiter = weir.Limiter(weir.Store(f"memcached://127.0.0.1:1?timeout=200ms&namespace={rule[:2]}"), rule)
+            with self.assertLogs("weir", "WARNING") as told:
+                answered = call(limiter)
+            self.assertEqual((answered.source, len(told.output)), ("fallback", 1))
+            self.assertIn("cannot connect", answered.message)
+        ask(lambda limiter: limiter.take("a"), "quota:9/1h")
+        ask(lambda limiter: limiter.decide(["a", "b"])[1], "quota:9/1h")
+        ask(lambda limiter: weir.decide_all([(limiter, "a")]).decisions[0], "quota:9/1h")
+        ask(lambda limiter: limiter.reserve("a").decision, "quota:9/1h")
+        ask(lambda limiter: limiter.hold("a").decision, "in-flight:9/10s")
+
+    def test_what_ends_a_block_is_seen_where_nothing_can_be_given_back(self):
+        with Memcached() as server:
+            limiter = weir.Limiter(weir.Store(server.url("timeout=5s")), "quota:9/1h")
+            with self.assertLogs("weir", "WARNING") as told, self.assertRaises(KeyError):
+                with limiter.reserve("a"):
+                    server.kill()
+                    raise KeyError("of the block")
+            self.assertIn("stays charged", told.output[0])
+
+    def test_a_child_that_was_forked_in_c_decides_several_as_one(self):
+        """Which Python is not told of."""
+        limiter = weir.Limiter(store(), "quota:9/1h")
+        limiter.take("a")
+        child = ctypes.CDLL(None).fork()
+        if child == 0:
+            try:
+                os._exit(0 if weir.decide_all([(limiter, "a")]).allowed else 1)
+            finally:
+                os._exit(2)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
 
     def test_secrets_are_not_shown(self):
         limiter = weir.Limiter(weir.Store("redis://user:s3cret@127.0.0.1:1"), "quota:1/1h")

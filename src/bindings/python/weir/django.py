@@ -85,7 +85,8 @@ def _tell(gate: Gate, passed: Optional[Passed], request: Any, response: Any) -> 
         response = (gate.on_denied(request, refusal) if gate.on_denied is not None else
                     HttpResponse(refusal.body, status=refusal.status, content_type=refusal.content_type))
     for name, value in passed.fields.items():
-        response[name] = value if name not in response or name == "Retry-After" else f"{response[name]}, {value}"
+        said = response[name] if name in response else value  # as on_denied may have said it
+        response[name] = value if name == "Retry-After" or said == value else f"{said}, {value}"
     return response
 
 

@@ -95,13 +95,21 @@ class Limits:
 
         @app.before_request  # type: ignore[untyped-decorator,misc]
         def before() -> Any:
-            view = current_app.view_functions.get(request.endpoint or "")
-            return None if view in self._exempt else self._ask(gate)
+            return None if self._exempts() else self._ask(gate)
 
-    def exempt(self, function: Any) -> Any:
-        """Takes a view out of what all() limits."""
-        self._exempt.add(function)
-        return function
+    def exempt(self, view: Any) -> Any:
+        """Takes a function, a class of views or a blueprint out of what all() limits."""
+        self._exempt.add(view)
+        return view
+
+    def _exempts(self) -> bool:
+        """Whether the view is, or its class, or what other decorators have wrapped; or its blueprint."""
+        view = current_app.view_functions.get(request.endpoint or "")
+        found = {current_app.blueprints[name] for name in request.blueprints}
+        while view is not None:
+            found |= {view, getattr(view, "view_class", None)}
+            view = getattr(view, "__wrapped__", None)
+        return not found.isdisjoint(self._exempt)
 
     @staticmethod
     def _ask(gate: Gate) -> Any:
@@ -114,7 +122,8 @@ class Limits:
         @after_this_request
         def tell(response: Any) -> Any:
             for name, value in passed.fields.items():
-                response.headers.add(name, value)
+                if value not in response.headers.getlist(name):  # as on_denied may have said it
+                    response.headers.add(name, value)
             gate.finish(passed, response.status_code)
             return response
         if passed.refusal is None:

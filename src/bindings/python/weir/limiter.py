@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
 from . import http, native
-from .store import LimiterHandle, Store, refuse_to_pickle
+from .store import LimiterHandle, Store, log, refuse_to_pickle
 from .values import (ASKED_STORE, COST_MOST, ClosedError, Cost, Decision, Error, Key, NoPlace, PlaceLost, Request, check, count_between, key_bytes,
                      messages, microseconds, one_cost, one_of, text_bytes)
 
@@ -192,13 +192,14 @@ def decide_all(requests: Iterable[Asked]) -> Joint:
     """Decides up to 16 pairs of a limiter and a request, a key or (key, cost), as one: all of them are
     charged, or none. So a login by its address and by its account. The Error of one is that of the whole."""
     limiters, wanted = pairs_of(requests)
-    handles = [limiter._handle or limiter._use() for limiter in limiters]
+    handles = [limiter._use() for limiter in limiters]
     asked, kept = fill(limiters, wanted)
     array = (ctypes.c_void_p * max(len(handles), 1))(*[each.value for each in handles])
     denied_by = ctypes.c_size_t()
     check(native.weir_decide_all(array, asked, len(handles), _byref(denied_by), messages.at))
     del kept
-    decisions = [Decision(_decision.from_buffer_copy(each.decision)) for each in asked]
+    decisions = [limiter._decided(_decision.from_buffer_copy(each.decision), messages.message)
+                 for limiter, each in zip(limiters, asked)]
     return Joint(denied_by.value if denied_by.value < len(handles) else None, decisions)
 
 
@@ -210,12 +211,12 @@ class Reservation:
     of the block, and cancelled where that ends by an exception. A denied one has nothing to undo:
     look at `decision` first."""
 
-    def __init__(self, request, handle, rules: int):
+    def __init__(self, request, handle, limiter: "Limiter"):
         self._request = request  # the library compares refunds by its decision, where it stands
-        self._rules = rules
+        self._rules = limiter.rule_count
         self._handles = [handle] if handle else []  # popped once, whichever thread comes first
         self._lock, self._process = threading.Lock(), os.getpid()
-        self.decision = Decision(request.decision)
+        self.decision = limiter._decided(request.decision, messages.message)
 
     def __bool__(self) -> bool:
         return self.decision.allowed
@@ -283,8 +284,15 @@ class Reservation:
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        if self._handles:
-            self.commit() if kind is None else self.cancel()
+        if not self._handles:
+            return
+        if kind is None:
+            self.commit()
+            return
+        try:
+            self.cancel()
+        except Error as error:  # what ended the block is what its caller must see
+            log.warning("what was reserved stays charged: %s", error)
 
 
 class Place(Reservation):
@@ -487,7 +495,7 @@ class Limiter:
         check(native.weir_limiter_reserve(handle, requests, _byref(made), messages.at))
         del kept, wanted
         requests[0].key = requests[0].costs = None
-        return Reservation(requests[0], made, self.rule_count)
+        return Reservation(requests[0], made, self)
 
     def hold(self, key: Key, cost: Cost = 1, *, wait: Optional[float] = 0.0) -> Place:
         """Enters a place under an in-flight rule, and waits for one as long as `wait` says, in seconds: at most
@@ -514,7 +522,7 @@ class Limiter:
         requests[0].key = requests[0].costs = None
         if not made:
             raise NoPlace(self._decided(_decision.from_buffer_copy(requests[0].decision), messages.message))
-        return Place(requests[0], made, self.rule_count)
+        return Place(requests[0], made, self)
 
     def refund(self, key: Key, decision: Decision, cost: Optional[int] = None) -> None:
         """Gives back a part, or all, of what an allowed decision of this key has charged."""

@@ -96,7 +96,8 @@ class Limits:
                 response = answer if isinstance(answer, Response) else response
                 if passed is not None and response is not None:
                     for name, value in passed.fields.items():
-                        response.headers.append(name, value)
+                        if value not in response.headers.getlist(name):  # as on_denied may have said it
+                            response.headers.append(name, value)
                 return answer
 
             def denied(request: Any, passed: Passed) -> Any:
