@@ -172,6 +172,24 @@ async function middleware() {
   }
 }
 
+// Whatever is asked of a store that is away, its decision says why, and there is one warning.
+async function awayTold() {
+  const warnings = [];
+  const hear = (warning) => { if (warning.code === 'WEIR_AWAY') warnings.push(warning); };
+  process.on('warning', hear);
+  for (const [rule, call] of [['quota:9/1h', (limiter) => limiter.take('a')],
+    ['quota:9/1h', async (limiter) => (await decideAll([{ limiter, key: 'a' }])).decisions[0]],
+    ['quota:9/1h', async (limiter) => (await limiter.reserve('a')).decision],
+    ['in-flight:9/10s', async (limiter) => (await limiter.hold('a')).decision]]) {
+    const store = new Store('memcached://127.0.0.1:1?timeout=200ms');
+    const { source, message } = await call(new Limiter(store, rule));
+    await new Promise((resolve) => { setImmediate(resolve); });
+    assert.deepStrictEqual([source, warnings.splice(0).length], ['fallback', 1]);
+    assert.match(message, /cannot (connect|be reached)/);
+  }
+  process.off('warning', hear);
+}
+
 // A request that is not to count goes back, too, where the client leaves while the store is asked.
 async function leaving() {
   const http = require('node:http');
@@ -395,6 +413,7 @@ async function main() {
   await hostile();
   await closing();
   await middleware();
+  await awayTold();
   await leaving();
   await otherHolders();
   await workers();

@@ -198,11 +198,10 @@ class Store {
       { type: 'WeirWarning', code: isAway ? 'WEIR_AWAY' : 'WEIR_BACK' });
   }
 
-  #noteAll(decided) {
-    for (const each of decided) {
-      if (each instanceof Error ? each.code === 'UNAVAILABLE' : each.source === 'fallback') Store.note(this, each.message);
-      else if (this.#isAway && each.source === 'store') Store.note(this, null);
-    }
+  // Of what was decided, or of an Error.
+  static noteBy(store, each) {
+    if (each instanceof Error ? each.code === 'UNAVAILABLE' : each.source === 'fallback') Store.note(store, each.message);
+    else if (store.#isAway && each.source === 'store') Store.note(store, null);
   }
 
   static immediate(store) {
@@ -236,7 +235,7 @@ class Store {
       let decided;
       try {
         decided = decisionsOf(await native.decide(...batchOf(batch)));
-        this.#noteAll(decided);
+        for (const each of decided) Store.noteBy(this, each);
       } catch (error) {
         decided = batch.map(() => error);
       }
@@ -273,11 +272,12 @@ class Store {
 
 const ASK = ['cost', 'longestWait', 'signal'];
 
-let askedOf; // a limiter's request, as batchOf() reads it
+let askedOf, storeOf; // a limiter's request, as batchOf() reads it
 
 class Limiter {
   static {
     askedOf = (limiter, request) => limiter.#askedBy(request);
+    storeOf = (limiter) => limiter.#store;
   }
 
   #store;
@@ -404,7 +404,8 @@ class Limiter {
 
   async #reserve(asked, Kind) {
     const made = await native.reserve(...batchOf([asked]));
-    const decision = new Decision(made.numbers);
+    const decision = new Decision(made.numbers, made.text);
+    Store.noteBy(this.#store, decision);
     if (made.reservation !== undefined) reserved.set(decision, made.reservation);
     return new Kind(decision, made.reservation, this.#rules.length);
   }
@@ -506,14 +507,17 @@ class Limiter {
 
 // Up to 16 requests as one decision, each {limiter, key, cost, ...}: all of them are charged, or none.
 async function decideAll(requests) {
+  const stores = [];
   const asked = Array.from(requests, ({ limiter, ...request }) => {
     handleOf(limiter, Limiter);
+    stores.push(storeOf(limiter));
     return askedOf(limiter, request);
   });
   if (asked.length === 0) throw failed('BAD_ARGUMENT', 'a decision of 0 requests: accepted are 1 to 16');
   asked.forEach(({ signal }) => signal?.throwIfAborted());
   const { deniedBy, ...answer } = await native.decideAll(...batchOf(asked));
   const decisions = decisionsOf(answer);
+  decisions.forEach((each, i) => Store.noteBy(stores[i], each));
   const allowed = deniedBy === decisions.length;
   return { allowed, deniedBy: allowed ? null : deniedBy, retryAfter: allowed ? 0 : decisions[deniedBy].retryAfter, decisions };
 }

@@ -458,18 +458,29 @@ static void explain(work *done, size_t i) {
   }
 }
 
+/* Why the store did not decide: one reason for all. */
+static void note_reason(work *asked, size_t i) {
+  const weir_decision *decision = &asked->requests[i].decision;
+  const char *why = behind_index(asked->why.text);
+  if (decision->source == WEIR_SOURCE_FALLBACK || decision->source == WEIR_SOURCE_LATE)
+    asked->texts[i] = copy_text(why[0] != '\0' ? why : weir_status_text(decision->store_status));
+}
+
+static void note_reasons(work *asked) {
+  for (size_t i = 0; asked->status == WEIR_OK && i < asked->count; i++)
+    note_reason(asked, i);
+}
+
 static void decide(work *asked) {
   asked->status =
       asked->count == 1
           ? weir_limiter_decide(asked->limiters[0], asked->requests, 1, &asked->why)
           : weir_decide_together(asked->limiters, asked->requests, asked->count, &asked->why);
   for (size_t i = 0; i < asked->count; i++) {
-    const weir_request *request = &asked->requests[i];
-    weir_source source = request->decision.source;
-    if (request->status != WEIR_OK)
+    if (asked->requests[i].status != WEIR_OK)
       explain(asked, i);
-    else if (source == WEIR_SOURCE_FALLBACK || source == WEIR_SOURCE_LATE)
-      asked->texts[i] = copy_text(behind_index(asked->why.text)); /* one reason for all */
+    else
+      note_reason(asked, i);
   }
 }
 
@@ -498,10 +509,12 @@ static void execute(napi_env env, void *data) {
     case ALL:
       asked->status =
           weir_decide_all(asked->limiters, asked->requests, asked->count, &asked->denied_by, why);
+      note_reasons(asked);
       break;
     case RESERVE:
       asked->status =
           weir_limiter_reserve(user->limiter, asked->requests, &asked->reservation, why);
+      note_reasons(asked);
       break;
     case REFUND:
     case SETTLE:
@@ -555,11 +568,12 @@ static napi_value decision_value(napi_env env, const weir_decision *decision) {
   return made;
 }
 
-/* {numbers, reservation}; without the latter it was denied. */
+/* {numbers, text, reservation}; without the last it was denied. */
 static napi_value reservation_value(napi_env env, work *done) {
   napi_value made;
   napi_create_object(env, &made);
   set(env, made, "numbers", decision_value(env, &done->requests[0].decision));
+  if (done->texts[0] != NULL) set(env, made, "text", text_value(env, done->texts[0]));
   if (done->reservation == NULL) return made;
   thing *kept = new_thing(done->users[0]);
   if (kept == NULL) return NULL;

@@ -196,6 +196,7 @@ def decide_all(requests: Iterable[Asked]) -> Joint:
     asked, kept = fill(limiters, wanted)
     array = (ctypes.c_void_p * max(len(handles), 1))(*[each.value for each in handles])
     denied_by = ctypes.c_size_t()
+    messages.message.text = b""  # what another call has said
     check(native.weir_decide_all(array, asked, len(handles), _byref(denied_by), messages.at))
     del kept
     decisions = [limiter._decided(_decision.from_buffer_copy(each.decision), messages.message)
@@ -425,6 +426,7 @@ class Limiter:
                 self.store._note_back()
             return Decision(raw)
         why = re.sub(r"^requests\[\d+\]: ", "", message.text.decode())
+        why = why or native.weir_status_text(raw.store_status).decode()
         if raw.source == native.WEIR_SOURCE_FALLBACK:
             self.store._note_away(why)
         return Decision(raw, why)
@@ -492,6 +494,7 @@ class Limiter:
         wanted = wanted_of(Request(key, cost, longest_wait, up_to))
         requests, kept = fill([self], [wanted])
         made = ReservationHandle(handle)
+        messages.message.text = b""
         check(native.weir_limiter_reserve(handle, requests, _byref(made), messages.at))
         del kept, wanted
         requests[0].key = requests[0].costs = None
@@ -514,6 +517,7 @@ class Limiter:
         while True:
             # Only between two calls Python looks at Ctrl-C, which the main thread alone is told of.
             slice_us = min(wait_us, SLICE_US) if threading.current_thread() is threading.main_thread() else wait_us
+            messages.message.text = b""
             check(native.weir_limiter_reserve_wait(handle, requests, slice_us, _byref(made), messages.at))
             wait_us = max(int((end - time.monotonic()) * 1e6), 0)
             if made or wait_us == 0 or requests[0].decision.retry_after_us == native.WEIR_NEVER:
