@@ -187,8 +187,15 @@ static void report_dialect(const memcached_questions *questions,
   }
 }
 
+/* Of a server that tells all of it: others that speak the protocol may not. */
 static void report_memory(const memcached_questions *questions, const weir_inspection *inspection) {
   const memcached_statistics *statistics = &questions->statistics;
+  if (statistics->items < 0 || statistics->limit_bytes < 0 || statistics->evictions < 0) {
+    weir_wire_report(inspection, WEIR_FINDING_WARNING, "memory",
+                     "it does not tell how much of it is used, nor what it has evicted: each item "
+                     "evicted may be a counter whose limit is then admitted once more");
+    return;
+  }
   double percent = statistics->limit_bytes > 0 && statistics->bytes >= 0
                        ? (double)statistics->bytes * 100 / (double)statistics->limit_bytes
                        : 0;

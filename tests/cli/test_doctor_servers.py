@@ -1,8 +1,11 @@
 """The doctor's findings about one kind of server: memcached, a proxy, Redis, and who may reach them."""
 
+import contextlib
 import socket
+import socketserver
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from doctor import PATIENT, DoctorTest, Proxy, Server, change, eventually, user
@@ -95,6 +98,33 @@ class Memcached(DoctorTest):
         finally:
             server.kill()
             server.wait()
+
+    def test_one_that_tells_little_of_itself(self):
+        """As others that speak memcached's protocol. All but its statistics is a memcached's."""
+        with Server("memcached") as server:
+            class Handler(socketserver.StreamRequestHandler):
+                def handle(self):
+                    with server.connect() as behind:
+                        threading.Thread(target=self.pass_back, args=(behind,)).start()
+                        for line in self.rfile:
+                            if line.startswith(b"stats"):
+                                self.wfile.write(b"STAT version 9.9\r\nSTAT uptime 5\r\nEND\r\n")
+                            else:
+                                behind.sendall(line)
+                        behind.shutdown(socket.SHUT_RDWR)
+
+                def pass_back(self, behind):
+                    with contextlib.suppress(OSError):
+                        while data := behind.recv(1 << 16):
+                            self.wfile.write(data)
+            with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as between:
+                between.daemon_threads = True
+                threading.Thread(target=between.serve_forever, args=(0.02,)).start()
+                found = self.inspect("memcached://127.0.0.1:%d?timeout=10s" % between.server_address[1])
+                between.shutdown()
+        self.assert_found(found, "fact", "server", "memcached 9.9")
+        self.assert_found(found, "warning", "memory", "does not tell how much of it is used")
+        self.assertNotIn("none so far", str(found))
 
     def reach(self, port):
         with socket.socket() as client:
