@@ -40,7 +40,7 @@ class Scale:
 
     def __init__(self, rules):
         self.rules = rules
-        self.limit = min(rule.capacity for rule in rules)
+        self.limit = min(COST_MOST, *(rule.capacity for rule in rules))
         self.crowd = min(self.limit, CROWD_MOST)
         self.ones = any(rule.algorithm == "sliding-log" for rule in rules)
         if self.ones:
