@@ -7,16 +7,21 @@
 
 #include <cmocka.h>
 
-void away_open_with(world *w, const char *rules, const weir_limiter_options *options) {
+void away_open_on(world *w, const weir_backend *backend, const char *rules,
+                  const weir_limiter_options *options) {
   weir_limiter_options with_clock = *options;
   weir_message message = {""};
   world_set(w, 0);
   with_clock.size = sizeof with_clock;
   if (with_clock.deadline_us == 0) with_clock.deadline_us = AWAY_DEADLINE_US;
   with_clock.clock = hand_clock_as_clock(&w->clock);
-  assert_int_equal(weir_store_open_backend(&fake_backend, "fake:", &w->store, &message), WEIR_OK);
+  assert_int_equal(weir_store_open_backend(backend, "fake:", &w->store, &message), WEIR_OK);
   if (weir_limiter_create(w->store, rules, &with_clock, &w->limiter, &message) != WEIR_OK)
     fail_msg("%s: %s", rules, message.text);
+}
+
+void away_open_with(world *w, const char *rules, const weir_limiter_options *options) {
+  away_open_on(w, &fake_backend, rules, options);
 }
 
 void away_open(world *w, const char *rules, uint32_t peers) {

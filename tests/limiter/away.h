@@ -12,6 +12,8 @@
 /* `peers` share the rules. Ends with world_close(). */
 void away_open(world *w, const char *rules, uint32_t peers);
 void away_open_with(world *w, const char *rules, const weir_limiter_options *options);
+void away_open_on(world *w, const weir_backend *backend, const char *rules,
+                  const weir_limiter_options *options);
 
 /* A decision of the store, of the account while the store is away (owed), or although it answered:
  * the hold. Any other fails the test. */

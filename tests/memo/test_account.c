@@ -422,7 +422,7 @@ static void a_reset_forgives_what_is_owed(void **state) {
   (void)state;
   bench b = set_up("fixed-window:100/1m", WHOLE / 2);
   admit(&b, 3, 0, NOW);
-  assert_int_equal(weir_account_forgive(b.account, &b.stack), 3);
+  assert_int_equal(weir_account_forgive(b.account, &b.stack, NOW), 3);
   assert_int_equal(b.account->parts[0].owed, 0);
   assert_false(weir_account_holds(b.account, NOW));
   assert_true(weir_account_is_quiet(b.account, NOW));

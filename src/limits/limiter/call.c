@@ -194,7 +194,7 @@ void weir_call_explain(weir_request_state *request, weir_status status, const ch
 }
 
 /* A clock that was set back makes read times of before mean something else. */
-void weir_call_forget(const weir_limiter *limiter, weir_memo_entry *entry) {
+void weir_call_forget(weir_limiter *limiter, weir_memo_entry *entry) {
   bool must_peek = entry->memo->must_peek, unsure = entry->memo->unsure;
   entry->clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   memset(entry->memo, 0, weir_memo_bytes(&limiter->stack));
@@ -202,8 +202,8 @@ void weir_call_forget(const weir_limiter *limiter, weir_memo_entry *entry) {
   entry->memo->unsure = unsure;
   if (entry->leased != NULL) weir_stock_empty(entry->leased->stock, &limiter->lease);
   if (entry->account == NULL) return;
-  weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID,
-                         weir_account_forgive(entry->account, &limiter->stack));
+  int64_t owed = weir_account_forgive(entry->account, &limiter->stack, weir_limiter_now(limiter));
+  weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, owed);
 }
 
 /* Wakes the thread that waits there, whose requests have moved on. */

@@ -223,7 +223,7 @@ size_t weir_call_encode(const weir_request_state *request, char encoded[WEIR_ENC
 void weir_call_explain(weir_request_state *request, weir_status status, const char *why);
 
 /* Forgets what is known of a key, which no group may be working on. */
-void weir_call_forget(const struct weir_limiter *limiter, weir_memo_entry *entry);
+void weir_call_forget(struct weir_limiter *limiter, weir_memo_entry *entry);
 
 /* Has what a locked entry denies be found without its lock, or nothing where it denies nothing. */
 void weir_call_show_denial(const struct weir_limiter *limiter, weir_memo_entry *entry);

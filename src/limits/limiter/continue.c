@@ -332,7 +332,7 @@ bool weir_continue_settle(const weir_inside *inside, weir_account *account, cons
   int64_t now_us = machine->frame.clock_us;
   *dropped = 0;
   if (requests->status == WEIR_OK && requests->kind == WEIR_RESET) {
-    *dropped = weir_account_forgive(account, inside->rules);
+    *dropped = weir_account_forgive(account, inside->rules, now_us);
   } else if (requests->status == WEIR_OK && account->hold_until_us == 0) {
     weir_account_hold(account, now_us, deadline_us);
     if (account->will_hold) hold_admitted(inside, account, requests, secret);

@@ -258,9 +258,10 @@ bool weir_account_may_matter(const weir_stack *stack, int64_t at_us, int64_t now
   return false;
 }
 
-int64_t weir_account_forgive(weir_account *account, const weir_stack *stack) {
+int64_t weir_account_forgive(weir_account *account, const weir_stack *stack, int64_t now_us) {
   int64_t owed = 0;
-  account->hold_until_us = 1;
+  if (account->hold_until_us == 0 || account->hold_until_us > now_us)
+    account->hold_until_us = now_us > 0 ? now_us : 1;
   for (size_t i = 0; i < stack->count; i++) {
     owed += account->parts[i].owed;
     account->parts[i].owed = account->parts[i].old = account->parts[i].paid = 0;
@@ -271,8 +272,8 @@ int64_t weir_account_forgive(weir_account *account, const weir_stack *stack) {
 bool weir_account_is_over(const weir_account *account, const weir_stack *stack, int64_t now_us) {
   if (!weir_account_is_quiet(account, now_us)) return false;
   for (size_t i = 0; i < stack->count; i++) {
-    const weir_account_part *part = &account->parts[i];
-    if (part->owed > 0 || now_us < part->begin_us + 2 * span_us(&stack->rules[i])) return false;
+    int64_t span = span_us(&stack->rules[i]);
+    if (account->parts[i].owed > 0 || now_us < account->hold_until_us + 2 * span) return false;
   }
   return true;
 }

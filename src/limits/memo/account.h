@@ -129,10 +129,12 @@ int64_t weir_account_refund(weir_account *account, const weir_rule *continued, s
 /* Whether what was admitted then, without the store, may still count for some rule. */
 bool weir_account_may_matter(const weir_stack *stack, int64_t at_us, int64_t now_us);
 
-/* The key was reset: nothing is owed, and nothing held. Returns what was owed. */
-int64_t weir_account_forgive(weir_account *account, const weir_stack *stack);
+/* The key was reset, or the clock set back: nothing is owed, and from now on nothing held. Returns what was
+ * owed. */
+int64_t weir_account_forgive(weir_account *account, const weir_stack *stack, int64_t now_us);
 
-/* Nothing is left to hold or to pay, and no period lasts of what was admitted. */
+/* Nothing is left to hold or to pay, and no period lasts of what was admitted: all of that was before the
+ * hold ended. Where the present period began says nothing, as it rolls on. */
 bool weir_account_is_over(const weir_account *account, const weir_stack *stack, int64_t now_us);
 
 #endif
