@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-STEP = re.compile(r"^(\d+)\. `([^`]+\.c)` `(\w+)`")
+STEP = re.compile(r"^(\d+)\. `([^`]+\.[ch])` `(\w+)`")
 HEAD = r"^(?:static |const |inline )*[\w \*]+?\b{}\([^;{{}}]*\)\s*{{$"
 
 

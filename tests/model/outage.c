@@ -1,6 +1,6 @@
 /* What a client does whose policy is LOCAL, where it may be cut off from the store: it goes on by
  * its account, pays what it owes when it is back, and holds its share for a while. The account is
- * that of src/limits/memo/account.c and src/limits/limiter/continue.c; here stands what outage.c of src/limits/limiter
+ * that of src/limits/memo/account.c and src/limits/limiter/continue.c; here stands what account.c of src/limits/limiter
  * does around it, without its locks. */
 #include <string.h>
 

@@ -49,7 +49,7 @@ struct inside {
 /* inside.c: the limiter inside a client, which counts for its account. */
 weir_status inside_settle(void *owner, weir_request_state *request);
 
-/* outage.c: what a client does around its account, as src/limits/limiter/outage.c and repay.c. Where there
+/* outage.c: what a client does around its account, as src/limits/limiter/account.c. Where there
  * are no outages there is nothing to do. */
 size_t outage_steps(const struct model *model, int who, struct step *steps);
 uint64_t outage_secret(const struct model *model, const struct client *client);

@@ -3,7 +3,7 @@
  *     recall ──> a member is known not to fit: nothing is asked
  *     look ────> those that must look do, before any is charged
  *     charge ──> all of a store together, in one round trip; stores one after another
- *       │ one says no: those that this thread leads give back along with it (group.c)
+ *       │ one says no: those that this thread leads give back along with it (driver.c)
  *       v
  *     give back ──> the others, past the lines of their keys; each denial was looked at once more
  *       │ ^ and all would fit now: others are half-way
@@ -23,6 +23,7 @@
 #include <weir/backend.h>
 
 #include "algorithm/method.h"
+#include "limiter/lease.h"
 #include "limiter/limiter.h"
 
 /* To charge one after another, where the first together was in vain. */
@@ -422,7 +423,11 @@ static void recall_and_look(weir_all *all) {
   for (size_t i = 0; i < all->count; i++) {
     weir_member *member = &all->members[i];
     begin(member, WEIR_TAKE);
-    if (weir_call_recall(member->limiter, &member->state, member->call->at, &looks[i])) {
+    weir_key key;
+    weir_key_read(member->limiter->store->secret, member->state.key, member->state.key_length,
+                  &key);
+    if (weir_know(member->limiter, &member->state, &key, member->call->at, WEIR_ALL_KEYS,
+                  &looks[i])) {
       member->verdict = WEIR_DENIED;
       member->decision = member->state.decision;
     }

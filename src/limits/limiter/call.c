@@ -44,14 +44,14 @@ static void free_room(weir_call *call) {
   free(call->batch);
   free(call->settlements);
   free(call->groups);
-  free(call->returns);
+  free(call->own);
   free(call->round.planned);
   free(call->round.answered);
   free(call->round.key_texts);
   call->batch = NULL;
   call->settlements = NULL;
   call->groups = NULL;
-  call->returns = NULL;
+  call->own = NULL;
   call->round.planned = NULL;
   call->round.answered = NULL;
   call->round.key_texts = NULL;
@@ -89,8 +89,8 @@ static weir_call *create_call(weir_limiter *limiter) {
 static bool make_room(weir_call *call, size_t count) {
   const weir_limiter *limiter = call->limiter;
   size_t operations = count * weir_machine_operations_most(&limiter->stack);
-  size_t returns = limiter->leases ? WEIR_RETURNS_OF_ONE * (count + WEIR_RETURNS_OF_OTHERS) : 0;
-  operations += returns * limiter->stack.count;
+  size_t own = 0;
+  if (limiter->known->room != NULL) own = limiter->known->room(limiter, count, &operations);
   free_room(call);
   call->batch = calloc(count, sizeof *call->batch);
   call->groups = calloc(count, sizeof *call->groups);
@@ -100,7 +100,7 @@ static bool make_room(weir_call *call, size_t count) {
   if (!call->batch || !call->groups || !call->round.planned || !call->round.answered ||
       !call->round.key_texts)
     return false;
-  if (returns > 0 && (call->returns = calloc(returns, sizeof *call->returns)) == NULL) return false;
+  if (own > 0 && (call->own = calloc(1, own)) == NULL) return false;
   for (; call->room < count; call->room++) {
     void *memory = malloc(weir_machine_bytes(&limiter->stack));
     if (memory == NULL) return false;
@@ -200,10 +200,8 @@ void weir_call_forget(weir_limiter *limiter, weir_memo_entry *entry) {
   memset(entry->memo, 0, weir_memo_bytes(&limiter->stack));
   entry->memo->must_peek = must_peek;
   entry->memo->unsure = unsure;
-  if (entry->leased != NULL) weir_stock_empty(entry->leased->stock, &limiter->lease);
-  if (entry->account == NULL) return;
-  int64_t owed = weir_account_forgive(entry->account, &limiter->stack, weir_limiter_now(limiter));
-  weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, owed);
+  if (limiter->known->forget != NULL) limiter->known->forget(limiter, entry);
+  if (entry->stand_ins & WEIR_DIVERTS) limiter->other->forget(limiter, entry);
 }
 
 /* Wakes the thread that waits there, whose requests have moved on. */
@@ -238,47 +236,4 @@ void weir_call_finish(const weir_call *call, weir_request_state *request) {
   }
   atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_release);
   if (owner != call) notify(waiter);
-}
-
-/* --- denials -----------------------------------------------------------------------------------
- */
-
-__attribute__((cold)) static void show_and_tell(const weir_limiter *limiter,
-                                                weir_memo_entry *entry) {
-  weir_request_state one = {.kind = WEIR_TAKE, .cost = 1};
-  bool tells = weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo,
-                                   entry->memo->denied_at_us, &one);
-  weir_table_show_denial(limiter->table, entry, tells ? &one.decision : NULL);
-}
-
-void weir_call_show_denial(const weir_limiter *limiter, weir_memo_entry *entry) {
-  if (entry->memo->denied_cost == 0 && !entry->shown) return;
-  if (entry->memo->denied_cost == 1 && limiter->stack.count == 1)
-    show_and_tell(limiter, entry);
-  else
-    weir_table_show_denial(limiter->table, entry, NULL);
-}
-
-/* Most are of cost 1 under one rule. What such a request is told then changes with time alone: nothing
- * fits until retry_after is over. */
-bool weir_call_answer_denied(const weir_limiter *limiter, const weir_key *key, weir_moment at,
-                             weir_request_state *request) {
-  weir_denial denial;
-  if (!weir_limiter_has_denial(limiter, key, at)) return false;
-  bool smallest = limiter->stack.count == 1 && request->kind == WEIR_TAKE && request->cost == 1 &&
-                  request->costs == NULL && !request->waits && !request->up_to;
-  weir_decision *told = smallest ? &request->decision : NULL;
-  switch (weir_denials_read(limiter->denials, key, at.clock_steps, at.now_us, &denial, told)) {
-    case WEIR_DENIAL_TOLD:
-      request->charge = 1;
-      request->status = WEIR_OK;
-      request->settled = true;
-      return true;
-    case WEIR_DENIAL_MEMO:
-      return weir_settle_locally(&limiter->stack, &limiter->settings, &denial.memo, at.now_us,
-                                 request);
-    case WEIR_DENIAL_NONE:
-      break;
-  }
-  return false;
 }

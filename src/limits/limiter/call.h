@@ -13,8 +13,8 @@
  * Calls of several limiters of one store can be a list: then they lead together, so that what all
  * of them plan leaves in one exec, and wait together. Their limiters have equal deadlines.
  *
- * join.c is the way of a request that joins and waits; group.c that of the group it leads; lease.c
- * what was charged ahead of both; call.c a call's own life, and what other threads do to it.
+ * driver.c is the way of a request, and of the group that its call leads; call.c a call's own life, and
+ * what other threads do to it. Whatever else answers, or rides along, is a stand-in: stand_in.h.
  */
 #ifndef WEIR_LIMITER_CALL_H
 #define WEIR_LIMITER_CALL_H
@@ -27,7 +27,6 @@
 #include "algorithm/algorithm.h"
 #include "key/key.h"
 #include "limiter/continue.h"
-#include "memo/lease.h"
 #include "memo/table.h"
 #include "metrics/counts.h"
 #include "store/store.h"
@@ -48,7 +47,12 @@ typedef struct weir_group {
   int64_t wake_us;  /* while it pauses: until then, weir_monotonic_us() */
   size_t encoded_length;
   char encoded[WEIR_ENCODED_MOST];
-  int64_t from_us;            /* it charges the window that begins then, ahead of time; 0: none */
+  int64_t starts_us;     /* the stamp of its first round */
+  int64_t not_before_us; /* no round is stamped earlier; 0: any may be */
+  const weir_memo *memo; /* that it begins with; NULL: with nothing, and nothing is kept of it */
+  bool keeps_lead;       /* where all of it are answered: another stand-in's answer passes it on */
+
+  /* What stand-ins keep of it. */
   weir_request_state *refill; /* that leads it; NULL: none does */
   weir_request_state ahead;   /* what is charged for requests that may come; cost 0: nothing */
   weir_request_state payment; /* for what was admitted without the store: first of the group, if
@@ -57,23 +61,12 @@ typedef struct weir_group {
   weir_payment paid;                /* ... and had room in the store */
 } weir_group;
 
-/* What one key gives back of its lease, in the first round. */
-typedef struct weir_return {
-  weir_memo_entry *entry; /* busy meanwhile */
-  bool of_other; /* no group of ours leads its key: its lead is passed on behind the answer */
-  size_t operation_count; /* one for each rule that takes back */
-  weir_lot lot;
-  int64_t places[WEIR_RULES_MOST];
-} weir_return;
-
-/* Of other keys than those that a call leads, a few in each; and of one key, two. */
-enum { WEIR_RETURNS_OF_OTHERS = 4, WEIR_RETURNS_OF_ONE = 2 };
-
 /* What the machines of a call have planned, and what leaves of it at once. */
 typedef struct weir_round {
   weir_operation *planned;  /* of this round, all groups; while the answers of one round are ... */
   weir_operation *answered; /* ... read here, the next is planned there: they change places */
   size_t planned_count;
+  size_t beside;  /* of what is planned, the first that are a stand-in's, of no group */
   size_t giving;  /* of what is planned, the first that give back; ... */
   size_t sending; /* ... and the first that may leave */
   char (*key_texts)[WEIR_COUNTER_KEY_MOST];
@@ -107,14 +100,10 @@ typedef struct weir_call {
   size_t group_count;
   weir_group *groups;
   size_t pausing; /* groups that do */
-  bool refills;   /* some key is worth it */
   weir_round round;
   weir_message failure; /* of the first round that failed */
   weir_work work;       /* that is not counted yet: once a call has run, not at every round trip */
-  weir_return *returns; /* NULL: the rules have no lease */
-  size_t return_count;
-  size_t returning;     /* operations of these: the first that are planned */
-  weir_status returned; /* WEIR_OK, or why something did not go back */
+  void *own;            /* of the stand-in that knows, which says how much; NULL: nothing */
 
   /* The waiter's lock guards what follows. */
   weir_waiter *waiter;                 /* the one of its list: that of the first */
@@ -159,15 +148,6 @@ static inline void weir_call_begin(weir_call *call, weir_request_state *requests
 void weir_call_join_at(weir_call **call, struct weir_limiter *limiter, weir_request_state *request,
                        const weir_key *key, weir_moment at);
 
-/* Answers a request to take or to look by what is known, and else leaves it as it was: false. It joins
- * nothing, and waits for no thread that asks a store. */
-bool weir_call_know(struct weir_limiter *limiter, weir_request_state *request, weir_moment at);
-
-/* Whether what is known of its key denies a request, which takes part in nothing and waits for none;
- * else whether it must look before it charges. */
-bool weir_call_recall(struct weir_limiter *limiter, weir_request_state *request, weir_moment at,
-                      bool *must_look);
-
 /* The request stands in line at a locked entry, and leads where no thread does. */
 void weir_call_queue(const struct weir_limiter *limiter, weir_memo_entry *entry,
                      weir_request_state *request);
@@ -177,20 +157,33 @@ void weir_call_queue(const struct weir_limiter *limiter, weir_memo_entry *entry,
 void weir_call_run(weir_call *first);
 
 /* What a machine has taught is handed over with its first groups, and then by eight of them at once. */
-static inline bool weir_call_hands_over(unsigned decided) {
-  return decided < 8 || decided % 8 == 0;
+static inline void weir_call_learn(const weir_stack *stack, weir_shard *shard,
+                                   weir_machine *machine, unsigned decided) {
+  if (decided < 8 || decided % 8 == 0)
+    weir_shard_learn(shard, machine->lessons, stack->count, machine->frame.now_us);
 }
 
-/* --- leading a group (group.c) ------------------------------------------------------------------
+/* A take that is decided under the lock of its shard is counted by it: one addition. False: who asked counts
+ * it, or it was no take. */
+static inline bool weir_call_count(weir_shard *shard, weir_request_state *request) {
+  if (!request->uncounted) return false;
+  weir_shard_count(shard, request->decision.allowed);
+  request->uncounted = false;
+  return true;
+}
+
+/* --- leading a group (driver.c) -----------------------------------------------------------------
  */
+
+/* Of no group, so far. */
+static inline void weir_call_clear(weir_call *call) {
+  call->group_count = call->pausing = 0;
+  call->round.planned_count = call->round.beside = 0;
+  call->failure.text[0] = '\0';
+}
 
 /* Takes a group for each request of these calls that has the lead, and decides all of them. */
 void weir_call_lead(weir_call *first);
-
-/* Whether what this process knows of a locked entry's key answers the request, without the store.
- */
-bool weir_call_answer(struct weir_limiter *limiter, weir_memo_entry *entry,
-                      weir_request_state *request, weir_moment at);
 
 /* Gives a key's operations their names: the counters' keys, in `texts`, or their identities where the
  * store takes these. */
@@ -225,112 +218,10 @@ void weir_call_explain(weir_request_state *request, weir_status status, const ch
 /* Forgets what is known of a key, which no group may be working on. */
 void weir_call_forget(struct weir_limiter *limiter, weir_memo_entry *entry);
 
-/* Has what a locked entry denies be found without its lock, or nothing where it denies nothing. */
-void weir_call_show_denial(const struct weir_limiter *limiter, weir_memo_entry *entry);
-
-/* Whether a denial that is shown, and still holds, answers the request: without a lock. */
-bool weir_call_answer_denied(const struct weir_limiter *limiter, const weir_key *key,
-                             weir_moment at, weir_request_state *request);
-
 /* Makes the first who waits at a locked entry its leader, if anyone does. */
 void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry);
 
 /* A request has its answer, or the reason why not. */
 void weir_call_finish(const weir_call *call, weir_request_state *request);
-
-/* --- leases (lease.c) --------------------------------------------------------------------------
- *
- * Those that take an entry, or a group's, want its shard locked.
- */
-
-/* A clock that was set back makes times of before mean others, and what was charged then is of no
- * use. */
-bool weir_leases_are_void(struct weir_limiter *limiter, const weir_memo_entry *entry);
-
-/* A request came for the key, answered or not: what is asked tells how much to charge ahead. */
-void weir_leases_count(struct weir_limiter *limiter, weir_memo_entry *entry,
-                       const weir_request_state *request, weir_moment at);
-
-/* One denial in so many is decided under the lock, though it is shown, and counts for all of them.
- * The time alone says which. */
-enum { WEIR_LEASES_LOOK = 16 };
-static inline bool weir_leases_look(weir_moment at) {
-  uint64_t mixed = (uint64_t)at.now_us * UINT64_C(0x9e3779b97f4a7c15);
-  return mixed >> 32 <= UINT32_MAX / WEIR_LEASES_LOOK;
-}
-
-/* Answers a request from what was charged ahead, or from what is known when that is not enough. */
-bool weir_leases_answer(struct weir_limiter *limiter, weir_memo_entry *entry,
-                        weir_request_state *request, weir_moment at);
-
-/* Denies a request for which what is held and what is known are not enough. */
-bool weir_leases_deny(struct weir_limiter *limiter, weir_memo_entry *entry,
-                      weir_request_state *request, int64_t now_us);
-
-/* What a request was admitted for is held again: charged at this time, to these places. */
-void weir_leases_return(struct weir_limiter *limiter, weir_memo_entry *entry,
-                        const weir_request_state *request);
-
-/* Whether what the key holds covers a settlement of one cost for all rules, charged at at_us: above 0 it
- * is used, below 0 it is put back. Locks the key's entry. */
-bool weir_leases_cover(struct weir_limiter *limiter, const weir_request_state *request,
-                       int64_t cost);
-
-/* Takes what the key holds for the requests of a group, and settles those that need no more;
- * appends what is to be charged ahead. */
-void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us);
-
-/* The group is decided: what it held is used or free again, what was granted is usable. */
-void weir_leases_settle(weir_call *call, weir_group *group);
-
-/* Plans what the keys that this call leads owe, and now and then what a few others do. */
-void weir_leases_plan(weir_call *call);
-
-/* Takes in the answers to what was given back, behind the first exec. */
-void weir_leases_absorb(weir_call *call);
-
-/* Whether something of the key is on its way back, when the call has no group of it to lead any more. Then
- * its entry stays busy, as others' do: it is given up no sooner than it has the answer. */
-bool weir_leases_keep_lead(weir_call *call, const weir_memo_entry *entry);
-
-/* Plans what `most` other keys owe: of the server that has the leader's key, or (NULL) of any. */
-void weir_leases_plan_others(weir_call *call, const weir_request_state *leader,
-                             weir_leased_look look, size_t most);
-
-/* --- outages (outage.c) ------------------------------------------------------------------------
- *
- * All want the entry's shard locked, and an account.
- */
-
-/* The limiter inside, for continue.c. */
-weir_inside weir_outage_inside(const struct weir_limiter *limiter, struct weir_limiter *local);
-
-/* Where the limiter takes another's place, and has no account of the entry's key: the other's, and what
- * that knows of the key. The entry is locked. */
-void weir_outage_inherit(struct weir_limiter *limiter, struct weir_limiter *local,
-                         weir_memo_entry *entry, const weir_request_state *request, int64_t now_us);
-
-/* What groups have taught, those of the limiter before among them. No entry is locked. */
-void weir_limiter_read_pools(struct weir_limiter *limiter, weir_pool pools[WEIR_RULES_MOST]);
-
-/* Leaves the account's periods that are over: what was owed in them is not paid any more. */
-void weir_outage_roll(struct weir_limiter *limiter, weir_account *account);
-
-/* Whether a request for which the account has no room is denied by that: for a while after an
- * outage. During it, such a request is made one that only looks. Counts any other. */
-bool weir_outage_withholds(struct weir_limiter *limiter, weir_memo_entry *entry,
-                           weir_request_state *request, int64_t now_us);
-
-/* Whether a request need not wait for another that finds out whether the store is back: it was away
- * for the key's last request, and has not answered since. Then the account answers it. One of the same
- * call, `earlier` or NULL, goes with it. */
-bool weir_outage_goes_past(const weir_memo_entry *entry, const weir_request_state *request,
-                           const weir_request_state *earlier);
-
-/* Puts what the key's account owes in front of a group that is about to start. */
-void weir_outage_offer(struct weir_limiter *limiter, weir_group *group);
-
-/* The group is decided: what was paid, and what its notes may teach. */
-void weir_outage_settle(struct weir_limiter *limiter, weir_group *group);
 
 #endif

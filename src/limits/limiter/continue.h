@@ -6,7 +6,7 @@
  * on as the store began; DENY is also what LOCAL says where it has no memory, or where others kept
  * writing the key.
  *
- *     outage.c ── lock the key's entry, count ───────────┐
+ *     account.c ─ lock the key's entry, count ───────────┐
  *                                                        ├──> continue.c ──> memo/account.h
  *     the model checker's clients ───────────────────────┘        └──> the limiter inside
  *

@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "limiter/account.h"
 #include "limiter/limiter.h"
 
 weir_status weir_limiter_follow(weir_limiter *limiter, weir_limiter *before,
@@ -58,12 +59,12 @@ static void copy_memo(const weir_limiter *limiter, weir_memo_entry *entry,
 }
 
 /* Has the limiter inside count what that of the other one has counted of this key. */
-static bool count_anew(weir_limiter *local, weir_limiter *old_local,
+static bool count_anew(const weir_inside *inside, weir_limiter *old_local,
                        const weir_request_state *request, int64_t now_us) {
   weir_known known[WEIR_RULES_MOST];
   weir_memo_entry *counted = weir_limiter_lock(old_local, request->key, request->key_length);
   if (counted == NULL) return false;
-  for (size_t i = 0; i < local->stack.count; i++) {
+  for (size_t i = 0; i < inside->continued->count; i++) {
     weir_memo_known(&old_local->stack, &old_local->settings, counted->memo, i, now_us, &known[i]);
     for (size_t n = 0; n < known[i].count; n++)
       known[i].charges[n].amount /= old_local->stack.rules[i].parts;
@@ -74,23 +75,23 @@ static bool count_anew(weir_limiter *local, weir_limiter *old_local,
                               .afresh = true,
                               .key = request->key,
                               .key_length = request->key_length};
-  return weir_limiter_answer(local, &first, NULL) == WEIR_OK;
+  return inside->settle(inside->owner, &first) == WEIR_OK;
 }
 
-static void move_account(weir_limiter *local, weir_limiter *old_local, weir_memo_entry *entry,
-                         weir_memo_entry *old) {
-  entry->account = old->account;
-  old->account = NULL;
-  for (size_t i = 0; i < local->stack.count; i++) {
+static void move_account(const weir_stack *continued, const weir_stack *old_continued,
+                         weir_memo_entry *entry, weir_memo_entry *old) {
+  weir_account_place(entry, old->account);
+  weir_account_place(old, NULL);
+  for (size_t i = 0; i < continued->count; i++) {
     weir_account_part *part = &entry->account->parts[i];
-    part->charged = part->charged / old_local->stack.rules[i].parts * local->stack.rules[i].parts;
-    part->ahead = part->ahead / old_local->stack.rules[i].parts * local->stack.rules[i].parts;
+    part->charged = part->charged / old_continued->rules[i].parts * continued->rules[i].parts;
+    part->ahead = part->ahead / old_continued->rules[i].parts * continued->rules[i].parts;
   }
 }
 
 /* One that is being decided there stays: a payment may be under way. */
-void weir_outage_inherit(weir_limiter *limiter, weir_limiter *local, weir_memo_entry *entry,
-                         const weir_request_state *request, int64_t now_us) {
+void weir_account_inherit(weir_limiter *limiter, const weir_inside *inside, weir_memo_entry *entry,
+                          const weir_request_state *request, int64_t now_us) {
   if (entry->account != NULL) return;
   weir_lock_take(&limiter->before_lock);
   weir_limiter *before = limiter->before;
@@ -100,8 +101,8 @@ void weir_outage_inherit(weir_limiter *limiter, weir_limiter *local, weir_memo_e
     weir_limiter *old_local = atomic_load_explicit(&before->local, memory_order_acquire);
     copy_memo(limiter, entry, old);
     if (old->account != NULL && old_local != NULL && !old->busy &&
-        count_anew(local, old_local, request, now_us))
-      move_account(local, old_local, entry, old);
+        count_anew(inside, old_local, request, now_us))
+      move_account(inside->continued, &old_local->stack, entry, old);
     weir_lock_leave(&old->shard->lock);
   }
   weir_lock_leave(&limiter->before_lock);

@@ -13,7 +13,7 @@
 
 #include <weir/backend.h>
 
-#include "algorithm/method.h"
+#include "limiter/lease.h"
 #include "limiter/limiter.h"
 
 /* --- using -------------------------------------------------------------------------------------
@@ -22,10 +22,6 @@
 /* Costs that differ by rule have no one lot. */
 static bool may_use(const weir_request_state *request) {
   return request->kind == WEIR_TAKE && request->costs == NULL;
-}
-
-bool weir_leases_are_void(weir_limiter *limiter, const weir_memo_entry *entry) {
-  return entry->clock_steps != atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
 }
 
 /* With the stamp of a charge: what is told as a wait is counted from there. */
@@ -87,7 +83,7 @@ static bool gives_way(weir_limiter *limiter, weir_memo_entry *entry, int64_t now
 /* A denial is repeated without a lock as long as nothing is held or owed, now or after a group that is
  * under way: then only time changes it, as where nothing is leased. */
 static bool may_show(const weir_memo_entry *entry) {
-  return !entry->shown && !entry->busy && entry->account == NULL &&
+  return !entry->shown && !entry->busy && !(entry->stand_ins & WEIR_DIVERTS) &&
          !weir_leased_has_some(entry->leased);
 }
 
@@ -98,8 +94,8 @@ static void add_room(const weir_limiter *limiter, weir_decision *decision, int64
 
 /* Denies what is known not to fit even with what is held, and what makes way for others. What is owed goes
  * back first, and may be enough: until then a request is denied only where a refill takes it along. */
-static bool deny(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, int64_t room,
-                 weir_request_state *request) {
+static bool deny_beyond(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, int64_t room,
+                        weir_request_state *request) {
   weir_stock *stock = entry->leased->stock;
   bool owes = weir_stock_owes(stock, &limiter->lease, now_us);
   int64_t pause_us;
@@ -110,42 +106,52 @@ static bool deny(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, 
                           weir_settle_paused(&limiter->stack, &limiter->settings, entry->memo,
                                              now_us, pause_us, request));
   request->held = 0;
-  if (known && may_show(entry)) weir_call_show_denial(limiter, entry);
+  if (known && may_show(entry)) weir_known_show(limiter, entry);
   weir_request_offer(&limiter->stack, request);
   if (denied) add_room(limiter, &request->decision, room);
   return denied;
+}
+
+static bool deny(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
+                 int64_t now_us) {
+  weir_stock *stock = entry->leased->stock;
+  int64_t room = may_use(request) ? weir_stock_room(stock, now_us) : 0;
+  if (room >= request->charge) return false;
+  return deny_beyond(limiter, entry, now_us, room, request);
 }
 
 /* What is owed goes back first, and may be enough: until then there is no denial.
  *
  * A clock that was read before the entry was locked may show a time of before a charge, or of
  * before a step that others have seen: then it is read again. */
-bool weir_leases_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
-                        weir_moment at) {
+static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
+                   weir_moment at) {
   const weir_stock *stock = entry->leased->stock;
   int64_t now_us = at.now_us;
   if (at.clock_steps != entry->clock_steps || weir_stock_is_ahead(stock, now_us))
     now_us = weir_limiter_now(limiter);
-  if (weir_leases_are_void(limiter, entry)) return false;
+  if (weir_limiter_is_stale(limiter, entry)) return false;
   if (may_use(request) && use(limiter, entry, now_us, false, request)) return true;
   int64_t room = weir_stock_room(stock, now_us);
   if (request->kind == WEIR_PEEK && request->costs == NULL && room >= request->charge)
     return weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us, room, false,
                               request);
   if (request->kind != WEIR_TAKE || request->up_to) return false;
-  return weir_leases_deny(limiter, entry, request, now_us);
+  return deny(limiter, entry, request, now_us);
 }
 
-bool weir_leases_deny(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
-                      int64_t now_us) {
-  weir_stock *stock = entry->leased->stock;
-  int64_t room = may_use(request) ? weir_stock_room(stock, now_us) : 0;
-  if (room >= request->charge) return false;
-  return deny(limiter, entry, now_us, room, request);
+/* Most are counted by the lock that they are decided under. */
+static bool answer_and_count(weir_limiter *limiter, weir_memo_entry *entry,
+                             weir_request_state *request, weir_moment at) {
+  bool answered = answer(limiter, entry, request, at);
+  if (answered && !request->withheld && !(entry->stand_ins & WEIR_DIVERTS))
+    weir_call_count(entry->shard, request);
+  return answered;
 }
 
-void weir_leases_count(weir_limiter *limiter, weir_memo_entry *entry,
-                       const weir_request_state *request, weir_moment at) {
+/* A request came for the key, answered or not: what is asked tells how much to charge ahead. */
+static void count(weir_limiter *limiter, weir_memo_entry *entry, const weir_request_state *request,
+                  weir_moment at) {
   const weir_memo *memo = entry->memo;
   bool for_many = entry->shown && weir_leases_look(at) && memo->denied_cost > 0 &&
                   request->cost >= memo->denied_cost && at.now_us >= memo->denied_at_us &&
@@ -168,7 +174,7 @@ bool weir_leases_cover(weir_limiter *limiter, const weir_request_state *request,
   weir_stock *stock = entry->leased->stock;
   int64_t now_us = weir_limiter_now(limiter);
   int64_t at_us;
-  bool covered = !weir_leases_are_void(limiter, entry);
+  bool covered = !weir_limiter_is_stale(limiter, entry);
   if (covered && cost > 0)
     covered = weir_stock_use(stock, &limiter->lease, now_us, cost, &at_us);
   else if (covered)
@@ -205,7 +211,7 @@ static int64_t charge_ahead(weir_limiter *limiter, weir_group *group, int64_t no
   weir_memo_entry *entry = group->entry;
   weir_stock *stock = entry->leased->stock;
   bool looks = false;
-  if (entry->account != NULL) return 0; /* what is owed goes first */
+  if (entry->stand_ins & WEIR_DIVERTS) return 0; /* what is owed goes first */
   if (cost > 0)
     return weir_stock_wish(stock, &limiter->lease, entry->memo, now_us, cost, limiter->group_most);
   if (group->refill == NULL) return 0;
@@ -220,14 +226,16 @@ static int64_t charge_next(weir_limiter *limiter, weir_group *group, int64_t now
   weir_memo_entry *entry = group->entry;
   weir_stock *stock = entry->leased->stock;
   const weir_lease *lease = &limiter->lease;
-  if (group->refill == NULL || entry->account != NULL) return 0;
+  if (group->refill == NULL || entry->stand_ins & WEIR_DIVERTS) return 0;
   int64_t next_us = weir_stock_next(stock, lease, entry->memo, now_us);
   bool urgent =
       weir_stock_is_low(stock, lease, now_us) && !weir_stock_is_tight(stock, lease, now_us);
   if (next_us == 0 || urgent) return 0;
   int64_t cost = weir_stock_wish_next(stock, lease, now_us, next_us, limiter->group_most);
-  if (cost > 0) group->from_us = next_us;
-  group->ahead.early = cost > 0;
+  if (cost == 0) return 0;
+  group->not_before_us = next_us;
+  group->memo = NULL;
+  group->ahead.early = true;
   return cost;
 }
 
@@ -241,7 +249,10 @@ static void end_refill(weir_group *group, weir_status status) {
   atomic_store_explicit(&refill->standing, WEIR_STANDING_DONE, memory_order_release);
 }
 
-void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us) {
+/* Takes what the key holds for the requests of a group, and settles those that need no more; appends what is
+ * to be charged ahead. */
+static void wrap(weir_call *call, weir_group *group) {
+  int64_t now_us = group->starts_us;
   weir_limiter *limiter = call->limiter;
   weir_memo_entry *entry = group->entry;
   weir_stock *stock = entry->leased->stock;
@@ -260,7 +271,7 @@ void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us) {
     }
     bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
     if (decided && weir_stock_room(stock, now_us) >= request->charge &&
-        weir_leases_answer(limiter, entry, request, at)) {
+        answer(limiter, entry, request, at)) {
       *link = request->next;
       weir_call_finish(call, request);
       continue;
@@ -279,6 +290,7 @@ void weir_leases_hold(weir_call *call, weir_group *group, int64_t now_us) {
   }
   end_refill(group, WEIR_OK);
   if (group->requests != NULL) return;
+  group->keeps_lead = weir_returns_keep_lead(call, entry);
   stock->due_us = 0;
   weir_stock_plan_next(stock, &limiter->lease, entry->memo, now_us);
 }
@@ -365,7 +377,7 @@ static void grant(weir_limiter *limiter, weir_group *group, int64_t now_us, int6
   int64_t places[WEIR_RULES_MOST];
   if (cost == 0) return;
   weir_counts_add_lease(limiter->counts, WEIR_LEASE_CHARGED, cost);
-  if (weir_leases_are_void(limiter, group->entry)) {
+  if (weir_limiter_is_stale(limiter, group->entry)) {
     weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, cost);
     return;
   }
@@ -379,7 +391,7 @@ void weir_leases_return(weir_limiter *limiter, weir_memo_entry *entry,
   weir_leased *leased = entry->leased;
   const weir_decision *decision = &request->decision;
   weir_counts_add_lease(limiter->counts, WEIR_LEASE_CHARGED, decision->cost);
-  if (weir_leases_are_void(limiter, entry)) {
+  if (weir_limiter_is_stale(limiter, entry)) {
     weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, decision->cost);
     return;
   }
@@ -407,6 +419,12 @@ static void count_lost(weir_limiter *limiter, weir_stock *stock) {
   stock->lost = 0;
 }
 
+/* Some key is worth a refill. */
+static void mark_refill(weir_call *call) {
+  weir_returns *returns = call->own;
+  returns->refills = true;
+}
+
 /* A group that charged the next window: what is known of the present one stays. */
 static void settle_next(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
@@ -415,7 +433,7 @@ static void settle_next(weir_call *call, weir_group *group) {
   int64_t now_us = weir_limiter_now(limiter);
   const weir_request_state *ahead = &group->ahead;
   group->requests = NULL;
-  if (weir_leases_are_void(limiter, entry)) weir_stock_empty(stock, &limiter->lease);
+  if (weir_limiter_is_stale(limiter, entry)) weir_stock_empty(stock, &limiter->lease);
   if (ahead->status == WEIR_OK) {
     weir_memo_lay_by(&limiter->stack, &limiter->settings, entry->memo, group->machine->frame.memo,
                      now_us);
@@ -424,15 +442,11 @@ static void settle_next(weir_call *call, weir_group *group) {
   count_lost(limiter, stock);
   stock->due_us = 0;
   weir_stock_plan_next(stock, &limiter->lease, entry->memo, now_us);
-  call->refills = true;
+  mark_refill(call);
   end_refill(group, ahead->status);
 }
 
-void weir_leases_settle(weir_call *call, weir_group *group) {
-  if (group->from_us > 0) {
-    settle_next(call, group);
-    return;
-  }
+static void settle(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
   weir_memo_entry *entry = group->entry;
   weir_stock *stock = entry->leased->stock;
@@ -440,7 +454,7 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
   const weir_request_state *ahead = &group->ahead;
   bool granted = ahead->cost > 0 && ahead->status == WEIR_OK && ahead->decision.allowed;
   bool failed = group->requests->status != WEIR_OK;
-  if (weir_leases_are_void(limiter, entry) || group->requests->kind == WEIR_RESET)
+  if (weir_limiter_is_stale(limiter, entry) || group->requests->kind == WEIR_RESET)
     weir_stock_empty(stock, &limiter->lease);
   if (entry->leased->key_length == 0) {
     entry->leased->key_length = group->encoded_length;
@@ -482,156 +496,41 @@ void weir_leases_settle(weir_call *call, weir_group *group) {
   }
   weir_stock_plan_next(stock, &limiter->lease, entry->memo, now_us);
   count_lost(limiter, stock);
-  if (limiter->refills && (stock->low > 0 || stock->tight_us > 0)) call->refills = true;
+  if (limiter->refills && (stock->low > 0 || stock->tight_us > 0)) mark_refill(call);
   end_refill(group, ahead->status);
 }
 
-/* --- giving back -------------------------------------------------------------------------------
+/* --- the stand-in ------------------------------------------------------------------------------
  */
 
-/* Plans what a key owes. It must not be led by anybody else meanwhile: the memo changes. */
-static void plan_returns(weir_call *call, weir_memo_entry *entry, bool of_other) {
-  weir_limiter *limiter = call->limiter;
-  weir_stock *stock = entry->leased->stock;
-  for (int n = 0; n < WEIR_RETURNS_OF_ONE; n++) {
-    weir_return *back = &call->returns[call->return_count];
-    if (!weir_stock_take_owed(stock, &limiter->lease, &back->lot, back->places)) return;
-    weir_lease_let_go(&limiter->lease, entry->memo, back->lot.left, back->places);
-    back->entry = entry;
-    back->of_other = of_other;
-    back->operation_count = 0;
-    for (size_t i = 0; i < limiter->stack.count; i++) {
-      const weir_rule *rule = &limiter->stack.rules[i];
-      weir_operation *operation = &call->round.planned[call->round.planned_count];
-      *operation = (weir_operation){.kind = WEIR_SUB,
-                                    .ttl_us = weir_method_ttl_us(rule, &limiter->settings),
-                                    .counter = {.rule = (uint32_t)i, .place = WEIR_PLACE_COUNT}};
-      if (!weir_lease_return(rule, back->places[i], back->lot.left, operation)) continue;
-      call->round.planned_count++;
-      call->returning++;
-      back->operation_count++;
-    }
-    call->return_count++;
-  }
+/* What it held is used or free again, what was granted is usable. */
+static void after(weir_call *call, weir_group *group) {
+  if (group->not_before_us > 0)
+    settle_next(call, group);
+  else
+    settle(call, group);
+  weir_table_hide_denial(call->limiter->table, group->entry);
 }
 
-/* Others' keys on another server would make this call wait for both. */
-static bool same_server(const weir_call *call, const weir_memo_entry *entry,
-                        const weir_request_state *leader) {
-  const weir_store *store = call->limiter->store;
-  char home[WEIR_ENCODED_MOST];
-  size_t count = 1;
-  const char *name;
-  if (leader == NULL || !WEIR_BACKEND_HAS(store->backend, locate)) return true;
-  size_t length = weir_call_encode(leader, home);
-  size_t own = store->backend->locate(store->handle, home, length, &count, &name);
-  return count == 1 || own == store->backend->locate(store->handle, entry->leased->key,
-                                                     entry->leased->key_length, &count, &name);
+static void led(weir_call *call) {
+  weir_returns *returns = call->own;
+  if (returns->refills) weir_refill_start(call->limiter);
 }
 
-void weir_leases_plan_others(weir_call *call, const weir_request_state *leader,
-                             weir_leased_look look, size_t most) {
-  weir_limiter *limiter = call->limiter;
-  for (size_t n = 0; n < most; n++) {
-    weir_memo_entry *entry = weir_leased_find_owing(&limiter->leased, call->at.now_us, look);
-    if (entry == NULL) return;
-    weir_shard *shard = entry->shard;
-    if (weir_leases_are_void(limiter, entry)) {
-      weir_leased_forget(&limiter->leased, entry->leased);
-    } else if (same_server(call, entry, leader)) {
-      entry->busy = true;
-      plan_returns(call, entry, true);
-    }
-    weir_lock_leave(&shard->lock);
-  }
+static void forget(weir_limiter *limiter, weir_memo_entry *entry) {
+  weir_stock_empty(entry->leased->stock, &limiter->lease);
 }
 
-/* Costs that differ by rule have no one lot. A settlement that is charged more, and that what is held does
- * not cover, must find its room in the store. */
-static bool has_no_use(const weir_limiter *limiter, const weir_request_state *request) {
-  bool up = false;
-  for (size_t i = 0; request->kind == WEIR_SETTLE && i < limiter->stack.count; i++)
-    up = up || request->costs[i] > 0;
-  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
-  return up || (decided && request->costs != NULL);
-}
-
-/* A request that leads and cannot use what the key holds: all of that is owed from now on, and goes back
- * before it is decided. Not where some rule is a bucket, to which nothing goes back. */
-void weir_leases_plan(weir_call *call) {
-  weir_limiter *limiter = call->limiter;
-  const weir_request_state *leader = NULL;
-  call->return_count = call->returning = 0;
-  for (size_t i = 0; i < call->ask_count; i++) {
-    const weir_request_state *request = &call->requests[i];
-    if (atomic_load_explicit(&request->standing, memory_order_acquire) != WEIR_STANDING_LEADS)
-      continue;
-    leader = request;
-    weir_lock_take(&request->shard->lock);
-    if (has_no_use(limiter, request) && !limiter->lease.drains)
-      weir_stock_end(request->entry->leased->stock, &limiter->lease);
-    if (!weir_leases_are_void(limiter, request->entry) &&
-        weir_stock_owes(request->entry->leased->stock, &limiter->lease, call->at.now_us))
-      plan_returns(call, request->entry, false);
-    weir_lock_leave(&request->shard->lock);
-  }
-  if (leader == NULL) return;
-  if (weir_leased_is_due(&limiter->leased, call->at.now_us))
-    weir_leases_plan_others(call, leader, WEIR_LOOK_SOME, WEIR_RETURNS_OF_OTHERS);
-  else if (atomic_load_explicit(&limiter->leased.given_up.count, memory_order_relaxed) > 0)
-    weir_leases_plan_others(call, leader, WEIR_LOOK_GIVEN_UP, WEIR_RETURNS_OF_OTHERS);
-}
-
-/* Of two returns of a key both say so; the last passes the lead on. */
-bool weir_leases_keep_lead(weir_call *call, const weir_memo_entry *entry) {
-  bool keeps = false;
-  for (size_t i = 0; i < call->return_count; i++) {
-    if (call->returns[i].entry != entry) continue;
-    call->returns[i].of_other = keeps = true;
-  }
-  return keeps;
-}
-
-/* What was not sent is owed again; what may have gone back is not: twice would admit too much. */
-static void absorb_return(weir_call *call, const weir_return *back,
-                          const weir_operation *operations) {
-  weir_limiter *limiter = call->limiter;
-  size_t done = 0;
-  size_t not_sent = 0;
-  for (size_t n = 0; n < back->operation_count; n++) {
-    weir_outcome outcome = operations[n].outcome;
-    if (outcome == WEIR_DONE || outcome == WEIR_ABSENT) done++;
-    if (outcome == WEIR_NOT_SENT) not_sent++;
-  }
-  if (done < back->operation_count && call->returned == WEIR_OK)
-    call->returned = not_sent > 0 ? WEIR_UNAVAILABLE : WEIR_UNKNOWN_OUTCOME;
-  if (done == back->operation_count)
-    weir_counts_add_lease(limiter->counts, WEIR_LEASE_RETURNED, back->lot.left);
-  else if (not_sent < back->operation_count)
-    weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, back->lot.left);
-  else { /* the line may have let go of an entry that had nothing more */
-    weir_stock_owe(back->entry->leased->stock, &limiter->lease, &back->lot, back->places);
-    weir_table_hide_denial(limiter->table, back->entry);
-    weir_leased_enter(&limiter->leased, back->entry);
-  }
-}
-
-void weir_leases_absorb(weir_call *call) {
-  weir_limiter *limiter = call->limiter;
-  const weir_operation *operations = call->round.planned;
-  for (size_t i = 0; i < call->return_count; i++) {
-    const weir_return *back = &call->returns[i];
-    weir_memo_entry *entry = back->entry;
-    bool last = i + 1 == call->return_count || call->returns[i + 1].entry != entry;
-    weir_shard *shard = entry->shard;
-    weir_lock_take(&shard->lock);
-    absorb_return(call, back, operations);
-    operations += back->operation_count;
-    if (back->of_other && last) {
-      weir_call_pass_lead(call, entry);
-      weir_leased_let_go(&limiter->leased, entry->leased);
-    }
-    weir_lock_leave(&shard->lock);
-  }
-  call->return_count = call->returning = 0;
-}
+const weir_stand_in weir_lease_stand_in = {.needs_text = true,
+                                           .keeps_members = true,
+                                           .one_cost = true,
+                                           .room = weir_returns_room,
+                                           .came = count,
+                                           .answer = answer_and_count,
+                                           .deny = deny,
+                                           .begin = weir_returns_plan,
+                                           .absorb = weir_returns_absorb,
+                                           .led = led,
+                                           .wrap = wrap,
+                                           .after = after,
+                                           .forget = forget};

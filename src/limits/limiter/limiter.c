@@ -118,6 +118,8 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->refills = made->refills && made->renews;
   if (made->leases) weir_lease_init(&made->lease, &made->stack, &made->settings);
   if (made->leases && !weir_leased_line_init(&made->leased, &made->lease)) made->leases = false;
+  made->known = made->leases ? &weir_lease_stand_in : &weir_denial_stand_in;
+  made->other = &weir_account_stand_in;
   if (made->memo_keys == 0) made->memo_keys = keys_worth_remembering(made);
   made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack), made->stack.count,
                                   made->leases ? &made->leased : NULL, made->store->secret);

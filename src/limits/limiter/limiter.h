@@ -7,8 +7,7 @@
  *     reserve.c   public entry points of reservations
  *     reserved.c  which reservations are open
  *     place.c     what is held, by key: entering, believing, leaving, handing on
- *     renew.c     what is done before it is needed, by a thread of its own or the caller's loop;
- *                 refilling lots that run out
+ *     renew.c     what is done before it is needed, by a thread of its own or the caller's loop
  *     pay.c       paying again for what is held
  *     settle.c    public entry points of those who pay what it really was, and of those who give back
  *     request.c   public entry points of one request; has it decided
@@ -16,12 +15,13 @@
  *     together.c  public entry points of many requests, of one limiter or of several
  *     all.c       public entry point of several requests that are one decision
  *     clock.c     now, with the guard; sleeping
- *     direct.c    one request on a store in this process: decided where it stands
- *     join.c      joining the line of a key, waiting there, withdrawing
- *     group.c     taking a group off the line, driving its rounds, finishing it
- *     lease.c     what was charged ahead: using it, charging it, giving it back
+ *     known.c     what answers without the store; denials
+ *     here.c      one request on a store in this process: decided where it stands
+ *     driver.c    joining the line of a key, waiting there; taking a group off it, its rounds
+ *     lease.c     lots, which were charged ahead: using them, charging them
+ *     refill.c    refilling lots that run out; giving back what has ended
  *     call.c      calls for reuse; what other threads do to their requests
- *     outage.c    the answer of the limiter's policy where the store gave none, and what follows
+ *     account.c   the answer of the limiter's policy where the store gave none, and what follows
  *     inherit.c   public entry point of one that takes another's place, and goes on where that is
  *     continue.c  what a policy says, and what is done with a key's account: without locks
  */
@@ -36,6 +36,8 @@
 #include "key/key.h"
 #include "limiter/call.h"
 #include "limiter/renew.h"
+#include "limiter/stand_in.h"
+#include "memo/lease.h"
 #include "memo/table.h"
 #include "metrics/counts.h"
 #include "rule/rule.h"
@@ -73,7 +75,9 @@ struct weir_limiter {
   weir_prefix prefixes[WEIR_RULES_MOST];
   weir_table *table;
   const weir_denials_place *denials; /* the table's */
-  bool direct;                       /* one request needs no line: direct.c, whose are ... */
+  const weir_stand_in *known;        /* of denials, or of lots */
+  const weir_stand_in *other;        /* of accounts */
+  bool direct;                       /* one request needs no line: here.c, whose are ... */
   struct weir_direct *_Atomic directs[WEIR_DIRECT_MOST]; /* ... these; NULL: not needed so far */
   bool leases; /* the rules have a lease, and it is used: then the next two mean something */
   weir_lease lease;
@@ -96,7 +100,7 @@ struct weir_limiter {
 
   weir_fallback fallback;
   weir_peers peers;
-  weir_limiter *_Atomic local; /* that counts for accounts (outage.c); NULL: not needed so far */
+  weir_limiter *_Atomic local; /* that counts for accounts (account.c); NULL: not needed so far */
   weir_lock before_lock;       /* guards the next; */
   weir_limiter *before;        /* whose place this one takes (inherit.c); NULL: none's */
 
@@ -317,6 +321,35 @@ static inline weir_memo_entry *weir_limiter_lock(const weir_limiter *limiter, co
   weir_key key;
   weir_key_read(limiter->store->secret, bytes, length, &key);
   return weir_table_lock(limiter->table, &key);
+}
+
+/* Whether the clock was set back since the entry's memo was begun: times of before mean others now, and what
+ * was charged then is of no use. */
+static inline bool weir_limiter_is_stale(const weir_limiter *limiter,
+                                         const weir_memo_entry *entry) {
+  return entry->clock_steps != atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
+}
+
+/* The same of a key that has been read; what is known of it is forgotten where the clock was set back since. */
+static inline weir_memo_entry *weir_limiter_lock_known(weir_limiter *limiter, const weir_key *key) {
+  weir_memo_entry *entry = weir_table_lock(limiter->table, key);
+  if (entry == NULL) return NULL;
+  if (!entry->busy && weir_limiter_is_stale(limiter, entry)) weir_call_forget(limiter, entry);
+  return entry;
+}
+
+/* Whether what this process knows of a locked entry's key answers the request. */
+static inline bool weir_limiter_recall(weir_limiter *limiter, weir_memo_entry *entry,
+                                       weir_request_state *request, weir_moment at) {
+  return entry->stand_ins & WEIR_KNOWS && limiter->known->answer(limiter, entry, request, at);
+}
+
+/* One shown denial in so many is decided under the lock, where what is asked is counted there, and counts for
+ * all of them. The time alone says which. */
+enum { WEIR_LEASES_LOOK = 16 };
+static inline bool weir_leases_look(weir_moment at) {
+  uint64_t mixed = (uint64_t)at.now_us * UINT64_C(0x9e3779b97f4a7c15);
+  return mixed >> 32 <= UINT32_MAX / WEIR_LEASES_LOOK;
 }
 
 /* Whether there may be a denial to be read without a lock. */

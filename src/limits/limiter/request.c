@@ -8,7 +8,7 @@
  * memory that nobody has checked: it is never counted. */
 void weir_request_begin(const weir_limiter *limiter, const weir_request *request,
                         weir_request_state *state) {
-  bool one_cost = request->costs != NULL && limiter->leases;
+  bool one_cost = request->costs != NULL && limiter->known->one_cost;
   for (size_t i = 1; one_cost && i < limiter->stack.count; i++)
     one_cost = request->costs[i] == request->costs[0];
   *state = (weir_request_state){
@@ -50,12 +50,10 @@ static weir_status answer(weir_limiter *limiter, weir_request_state *request, co
 /* What never fits, or is denied for longer, needs no lock. */
 weir_status weir_limiter_answer(weir_limiter *limiter, weir_request_state *request,
                                 weir_message *message) {
-  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
   weir_moment at = weir_limiter_moment(limiter);
   weir_key key;
-  if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) return WEIR_OK;
   weir_key_read(limiter->store->secret, request->key, request->key_length, &key);
-  if (weir_call_answer_denied(limiter, &key, at, request)) return WEIR_OK;
+  if (weir_know(limiter, request, &key, at, WEIR_SHOWN, NULL)) return WEIR_OK;
   return answer(limiter, request, &key, at, message);
 }
 
@@ -103,7 +101,7 @@ weir_status weir_limiter_take(weir_limiter *limiter, const void *key, size_t key
                                 .key = key,
                                 .key_length = key_length,
                                 .uncounted = true};
-    if (!shown || !weir_call_answer_denied(limiter, &read, at, &state))
+    if (!shown || !weir_know(limiter, &state, &read, at, WEIR_SHOWN, NULL))
       answer(limiter, &state, &read, at, message);
     status = state.status;
     if (status == WEIR_OK) *decision = state.decision;

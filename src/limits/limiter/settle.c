@@ -5,7 +5,7 @@
  *
  * Refunds, cancels and settlements all change what is charged by a difference under each rule. Below
  * 0 it goes back to where it came from. Above 0 it is charged now, without a denial: the work is done.
- * What a policy admitted was charged to the key's account (outage.c) or nowhere, and never lowers
+ * What a policy admitted was charged to the key's account (account.c) or nowhere, and never lowers
  * the store. A decision that was settled says so by its source, and is not settled again.
  */
 #include <inttypes.h>
@@ -13,6 +13,7 @@
 
 #include <weir/backend.h>
 
+#include "limiter/lease.h"
 #include "limiter/limiter.h"
 
 weir_charged weir_charged_where(const weir_limiter *limiter, const weir_decision *taken) {

@@ -9,8 +9,7 @@
  *
  * Those that need no store can be decided without the others.
  *
- * Reservations are made together in the same way, and released. And what a limiter's keys were charged
- * ahead goes back, many keys at once.
+ * Reservations are made together in the same way, and released.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,6 @@
 
 #include "hash.h"
 #include "limiter/limiter.h"
-#include "limiter/renew.h"
 
 /* The requests of one limiter. As small as can be: there may be many, and they are on the stack. */
 typedef struct weir_part {
@@ -464,7 +462,9 @@ static bool know(weir_limiter *limiter, weir_request *request, weir_moment at) {
   if (status == WEIR_OK) {
     weir_request_state state;
     weir_request_begin(limiter, request, &state);
-    if (!weir_call_know(limiter, &state, at)) return false;
+    weir_key key;
+    weir_key_read(limiter->store->secret, state.key, state.key_length, &key);
+    if (!weir_know(limiter, &state, &key, at, WEIR_LOCKED, NULL)) return false;
     request->decision = state.decision;
     if (request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
   }
@@ -560,33 +560,5 @@ weir_status weir_release_together(weir_reservation *const *reservations, size_t 
     statuses[leavers[i].index] = requests[i].status;
   free(requests);
   free(leavers);
-  return status;
-}
-
-/* --- leases ------------------------------------------------------------------------------------
- */
-
-weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *message) {
-  enum { KEYS_AT_ONCE = 32 };
-  weir_status status = weir_limiter_check_process(limiter, message);
-  if (status == WEIR_OK && limiter->places != NULL) return weir_pay_return_spares(limiter, message);
-  if (status != WEIR_OK || !limiter->leases) return status;
-  weir_call *call = weir_call_acquire(limiter, KEYS_AT_ONCE);
-  if (call == NULL) return weir_no_memory(message);
-  call->returned = WEIR_OK;
-  weir_call_begin_deadline(call);
-  while (call->returned == WEIR_OK) {
-    call->group_count = call->round.planned_count = call->return_count = call->returning = 0;
-    call->failure.text[0] = '\0';
-    weir_leases_plan_others(call, NULL, WEIR_LOOK_END, KEYS_AT_ONCE);
-    if (call->returning == 0) break;
-    weir_call_execute(call);
-    weir_leases_absorb(call);
-  }
-  status = call->returned;
-  if (status != WEIR_OK)
-    weir_message_set(message, "%s",
-                     call->failure.text[0] != '\0' ? call->failure.text : weir_status_text(status));
-  weir_call_release(call);
   return status;
 }

@@ -161,6 +161,7 @@ static weir_memo_entry *add_entry(weir_table *table, weir_shard *shard, const we
   if (table->leased_bytes > 0) {
     entry->leased = (weir_leased *)((char *)entry->memo + table->memo_bytes);
     entry->leased->entry = entry;
+    weir_memo_entry_mark(entry, WEIR_KNOWS, true);
     entry->leased->stock = (weir_stock *)(entry->leased + 1);
   }
   join_chain(shard, entry);

@@ -36,7 +36,8 @@ typedef struct weir_memo_entry {
   bool used;                         /* since the hand of the clock came by */
   bool busy;                         /* some call leads a group of this key */
   bool shown;                        /* perhaps: what is denied of the key */
-  bool doubted;                      /* meanwhile something was given back beside that group */
+  bool doubted : 1;                  /* meanwhile something was given back beside that group */
+  unsigned stand_ins : 2;            /* that have something to say of the key: see below */
   unsigned clock_steps;              /* of its limiter, when the memo was begun */
   weir_request_state *first_waiting; /* in the order they came */
   weir_request_state *last_waiting;
@@ -44,6 +45,15 @@ typedef struct weir_memo_entry {
   weir_account *account;      /* what was admitted without the store; NULL: nothing */
   struct weir_leased *leased; /* lease.h; NULL: the rules have no lease */
 } weir_memo_entry;
+
+/* Bits of `stand_ins` (limiter/stand_in.h): the one that knows (a denial, or lots), and the one that diverts
+ * (an account). */
+enum { WEIR_KNOWS = 1, WEIR_DIVERTS = 2, WEIR_STAND_INS = 3 };
+
+static inline void weir_memo_entry_mark(weir_memo_entry *entry, unsigned bit, bool has) {
+  unsigned others = entry->stand_ins & ~bit;
+  entry->stand_ins = (has ? others | bit : others) & WEIR_STAND_INS;
+}
 
 /* Takes that were counted under this lock: one addition, and no line that other threads add to. With
  * leases they needed no store; without, each needed one round trip. */

@@ -1,19 +1,98 @@
-/* The way of a group: the call that leads a key takes those who wait there as one group, has the
- * group's machine decide, tells everyone, and passes the lead on.
+/* The driver: the line of a key, and the groups that are taken off it. A request joins its key's line, leads
+ * or waits, and leaves with an answer. The call that leads a key takes those who wait there as one group, has
+ * the group's machine decide, tells everyone, and passes the lead on.
  *
- *     take ──> name ──> send ──> absorb ──┬──────> finish
- *               ^                         │
- *               └───────── wake <─────────┘   others were faster: pause, then another round
+ *     join ──> lead: take ──> name ──> send ──> absorb ──┬──────> finish
+ *        └───> wait    ^                                 │
+ *                      └──────────── wake <──────────────┘   others were faster: pause, another round
  *
- * A call drives all its groups at once, and so do the calls of one list: what their machines plan,
- * for all keys and rules and limiters, leaves in one exec. Calls of a list plan in memory of their
- * own: what they send is copied to one place, and the outcomes back.
+ * A call drives all its groups at once, and so do the calls of one list: what their machines plan, for all
+ * keys and rules and limiters, leaves in one exec. Calls of a list plan in memory of their own: what they send
+ * is copied to one place, and the outcomes back.
+ *
+ * Whatever else can answer a request, or rides along with a group, is a stand-in (stand_in.h).
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "condition.h"
 #include "limiter/limiter.h"
-#include "limiter/renew.h"
+
+/* Polls before sleeping: the leader is usually a fraction of a round trip from done. */
+enum { YIELDS_BEFORE_SLEEP = 3 };
+
+/* --- joining -----------------------------------------------------------------------------------
+ */
+
+/* A request that no machine has, and no other thread knows of. */
+static void fail(weir_request_state *request, weir_status status) {
+  request->settled = true;
+  request->status = status;
+  if (request->call != NULL) weir_call_explain(request, status, "");
+  atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_release);
+}
+
+/* The request stands in line, and leads where no thread does. A peek must not meet takes that are
+ * half decided, as those of several rules can be. */
+void weir_call_queue(const weir_limiter *limiter, weir_memo_entry *entry,
+                     weir_request_state *request) {
+  bool peeks = request->kind == WEIR_PEEK && limiter->stack.count > 1;
+  if (limiter->one_by_one || peeks) request->alone = true;
+  request->entry = entry;
+  request->shard = entry->shard;
+  atomic_store_explicit(&request->standing,
+                        entry->busy ? WEIR_STANDING_WAITING : WEIR_STANDING_LEADS,
+                        memory_order_release);
+  entry->busy = true;
+  weir_memo_entry_append(entry, request);
+}
+
+void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state *request,
+                    weir_moment at) {
+  weir_key key;
+  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
+  if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) {
+    request->call = *call;
+    atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_relaxed);
+    return;
+  }
+  weir_key_read(limiter->store->secret, request->key, request->key_length, &key);
+  weir_call_join_at(call, limiter, request, &key, at);
+}
+
+/* What is known is answered first, but not past an earlier request of the same call that waits for the key,
+ * as they are decided in order. Most that are answered need no call. */
+void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_request_state *request,
+                       const weir_key *key, weir_moment at) {
+  const weir_stand_in *known = limiter->known;
+  request->call = *call;
+  atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_relaxed);
+  weir_memo_entry *entry = weir_limiter_lock_known(limiter, key);
+  if (entry == NULL) {
+    fail(request, WEIR_NO_MEMORY);
+    return;
+  }
+
+  const weir_request_state *earlier = request->call != NULL ? entry->first_waiting : NULL;
+  while (earlier != NULL && earlier->call != request->call)
+    earlier = earlier->next;
+  weir_found found = WEIR_PASS;
+  if (known->came != NULL) known->came(limiter, entry, request, at);
+  if (earlier == NULL && weir_limiter_recall(limiter, entry, request, at)) found = WEIR_ANSWERED;
+  if (found == WEIR_PASS && entry->stand_ins & WEIR_DIVERTS)
+    found = limiter->other->divert(limiter, entry, request, earlier, at);
+
+  if (found != WEIR_ANSWERED && request->call == NULL)
+    request->call = *call = weir_call_acquire(limiter, 1);
+  if (found != WEIR_ANSWERED && request->call == NULL)
+    fail(request, WEIR_NO_MEMORY);
+  else if (found == WEIR_PAST)
+    fail(request, WEIR_UNAVAILABLE);
+  else if (found == WEIR_PASS)
+    weir_call_queue(limiter, entry, request);
+  weir_lock_leave(&entry->shard->lock);
+}
 
 /* --- taking ------------------------------------------------------------------------------------
  */
@@ -28,7 +107,8 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
   weir_group *group = &call->groups[call->group_count++];
   weir_memo_entry *entry = leader->entry;
   group->entry = entry;
-  bool is_named = limiter->leases || !(limiter->settings.traits & WEIR_TRAIT_IDENTITY);
+  const weir_stand_in *known = limiter->known;
+  bool is_named = known->needs_text || !(limiter->settings.traits & WEIR_TRAIT_IDENTITY);
   group->encoded_length = is_named ? weir_call_encode(leader, group->encoded) : 0;
   weir_lock_take(&entry->shard->lock);
   unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
@@ -39,19 +119,20 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
     atomic_store_explicit(&request->standing, WEIR_STANDING_TAKEN, memory_order_release);
     if (request->call != call) as_read = false;
   }
-  int64_t now_us = as_read ? call->at.now_us : weir_limiter_now(limiter);
-  group->from_us = 0;
-  if (limiter->leases) weir_leases_hold(call, group, now_us);
+  group->starts_us = as_read ? call->at.now_us : weir_limiter_now(limiter);
+  group->not_before_us = 0;
+  group->keeps_lead = false;
+  group->memo = entry->memo;
+  if (known->wrap != NULL) known->wrap(call, group);
   if (group->requests != NULL) {
-    if (entry->account != NULL) weir_outage_offer(limiter, group);
-    bool ahead = group->from_us > 0;
-    group->turn = weir_machine_start(group->machine, ahead ? group->from_us : now_us,
-                                     ahead ? NULL : entry->memo, group->requests,
+    if (entry->stand_ins & WEIR_DIVERTS) limiter->other->wrap(call, group);
+    if (group->starts_us < group->not_before_us) group->starts_us = group->not_before_us;
+    group->turn = weir_machine_start(group->machine, group->starts_us, group->memo, group->requests,
                                      round->planned + round->planned_count);
     round->planned_count += group->machine->frame.operation_count;
-  } else { /* a lease was enough for all of them */
+  } else { /* all of them are answered */
     call->group_count--;
-    if (!weir_leases_keep_lead(call, entry)) weir_call_pass_lead(call, entry);
+    if (!group->keeps_lead) weir_call_pass_lead(call, entry);
   }
   weir_lock_leave(&entry->shard->lock);
 }
@@ -63,8 +144,8 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
  * array is free. */
 static void order(weir_call *call) {
   weir_round *round = &call->round;
-  weir_operation *next = round->answered + call->returning;
-  memcpy(round->answered, round->planned, call->returning * sizeof *next);
+  weir_operation *next = round->answered + round->beside;
+  memcpy(round->answered, round->planned, round->beside * sizeof *next);
   for (int giving = 1; giving >= 0; giving--) {
     for (size_t i = 0; i < call->group_count; i++) {
       weir_machine *machine = call->groups[i].machine;
@@ -101,22 +182,15 @@ void weir_call_name(const weir_limiter *limiter, const uint64_t fingerprint[2], 
   }
 }
 
-/* Names what is planned. What gives back comes first, and of that what leases do.
+/* Names what is planned. What gives back comes first, and of that what stand-ins do.
  *
  * Only what gives back may use the reserve behind charge_end_us: a server that keeps silent must
  * not spend the time in which charges at the others go back. When that time has come, the rest is
  * not sent. */
 static void prepare(weir_call *call) {
   weir_round *round = &call->round;
-  size_t giving = call->returning;
-  size_t used = 0;
-  for (size_t i = 0; i < call->return_count; i++) {
-    const weir_return *back = &call->returns[i];
-    weir_call_name(call->limiter, back->entry->fingerprint, back->entry->leased->key,
-                   back->entry->leased->key_length, round->planned + used, back->operation_count,
-                   round->key_texts + used);
-    used += back->operation_count;
-  }
+  size_t giving = round->beside;
+  size_t used = round->beside;
   for (size_t i = 0; i < call->group_count; i++) {
     const weir_group *group = &call->groups[i];
     const weir_frame *frame = &group->machine->frame;
@@ -249,7 +323,7 @@ void weir_call_execute(weir_call *first) {
 static void resume(weir_call *call, weir_group *group, int64_t now_us, bool late) {
   weir_round *round = &call->round;
   weir_machine *machine = group->machine;
-  if (now_us < group->from_us) now_us = group->from_us;
+  if (now_us < group->not_before_us) now_us = group->not_before_us;
   group->turn = weir_machine_resume(machine, now_us, late, round->planned + round->planned_count);
   round->planned_count += machine->frame.operation_count;
   if (group->turn != WEIR_TURN_PAUSE) return;
@@ -343,15 +417,15 @@ static bool some_say_no(const weir_call *first) {
 }
 
 /* Then those that were admitted give up what they have, in the round in which the others take back.
- * What came of a lease does not go to the store. */
+ */
 static void give_up(weir_call *first) {
   if (!some_say_no(first)) return;
   for (weir_call *call = first; call != NULL; call = call->also) {
     weir_round *round = &call->round;
-    for (size_t i = 0; i < call->group_count && !call->limiter->leases; i++) {
+    for (size_t i = 0; i < call->group_count && !call->limiter->known->keeps_members; i++) {
       weir_group *group = &call->groups[i];
       weir_request_state *request = group->requests;
-      while (request != NULL && (request->call != call || !request->member))
+      while (request != NULL && request->call != call)
         request = request->next;
       if (request == NULL || group->turn != WEIR_TURN_DONE || !request->settled ||
           says_no(request) || weir_machine_keeps(group->machine, request))
@@ -367,56 +441,40 @@ static void give_up(weir_call *first) {
 /* --- finishing ---------------------------------------------------------------------------------
  */
 
-bool weir_call_answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
-                      weir_moment at) {
-  if (limiter->leases) {
-    bool answered = weir_leases_answer(limiter, entry, request, at);
-    if (answered && request->uncounted && !request->withheld && entry->account == NULL) {
-      weir_shard_count(entry->shard, request->decision.allowed);
-      request->uncounted = false;
-    }
-    return answered;
-  }
-  return entry->memo->denied_cost != 0 &&
-         weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, at.now_us, request);
+/* What was learnt stays with the key, unless the group began with nothing of that. */
+static void keep(const weir_limiter *limiter, weir_group *group) {
+  weir_memo_entry *entry = group->entry;
+  weir_machine *machine = group->machine;
+  weir_call_learn(&limiter->stack, entry->shard, machine, ++group->decided);
+  if (group->memo != NULL) memcpy(entry->memo, machine->frame.memo, machine->memo_bytes);
+  if (!entry->doubted) return;
+  weir_memo_doubt_all(&limiter->stack, &limiter->settings, entry->memo);
+  entry->doubted = false;
 }
 
-/* What was learnt stays with the key, before another call leads it and before anyone is told. It may
- * answer those who wait behind the group, up to the first that it does not answer: what comes after
+/* It may answer those who wait behind the group, up to the first that it does not answer: what comes after
  * that one is decided after it. */
+static void answer_those_behind(weir_call *call, weir_memo_entry *entry) {
+  if (entry->first_waiting == NULL || !(entry->stand_ins & WEIR_KNOWS)) return;
+  weir_moment at = weir_limiter_moment(call->limiter);
+  for (weir_request_state *request = entry->first_waiting, *next; request != NULL; request = next) {
+    next = request->next;
+    if (!weir_limiter_recall(call->limiter, entry, request, at)) break;
+    weir_memo_entry_withdraw(entry, request);
+    weir_call_finish(call, request);
+  }
+}
+
+/* Before another call leads the key, and before anyone is told. */
 static void finish(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
   weir_memo_entry *entry = group->entry;
   call->work.keys_lost += group->machine->frame.lost;
-  group->decided++;
   weir_lock_take(&entry->shard->lock);
-  if (entry->account != NULL) weir_outage_settle(limiter, group);
-  if (weir_call_hands_over(group->decided))
-    weir_shard_learn(entry->shard, group->machine->lessons, limiter->stack.count,
-                     group->machine->frame.now_us);
-  if (group->from_us == 0)
-    memcpy(entry->memo, group->machine->frame.memo, group->machine->memo_bytes);
-  if (entry->doubted) {
-    weir_memo_doubt_all(&limiter->stack, &limiter->settings, entry->memo);
-    entry->doubted = false;
-  }
-  if (entry->leased != NULL) {
-    weir_leases_settle(call, group);
-    weir_table_hide_denial(limiter->table, entry);
-  } else {
-    weir_call_show_denial(limiter, entry);
-  }
-  bool knows = entry->leased != NULL || entry->memo->denied_cost != 0;
-  if (knows && entry->first_waiting != NULL) {
-    weir_moment at = weir_limiter_moment(limiter);
-    for (weir_request_state *request = entry->first_waiting, *next; request != NULL;
-         request = next) {
-      next = request->next;
-      if (!weir_call_answer(limiter, entry, request, at)) break;
-      weir_memo_entry_withdraw(entry, request);
-      weir_call_finish(call, request);
-    }
-  }
+  if (entry->stand_ins & WEIR_DIVERTS) limiter->other->after(call, group);
+  keep(limiter, group);
+  limiter->known->after(call, group);
+  answer_those_behind(call, entry);
   weir_call_pass_lead(call, entry);
   weir_lock_leave(&entry->shard->lock);
   for (weir_request_state *request = group->requests, *next; request != NULL; request = next) {
@@ -434,10 +492,8 @@ static void finish(weir_call *call, weir_group *group) {
  * first of them may go on. */
 void weir_call_lead(weir_call *first) {
   for (weir_call *call = first; call != NULL; call = call->also) {
-    call->group_count = call->round.planned_count = call->pausing = 0;
-    call->refills = false;
-    call->failure.text[0] = '\0';
-    if (call->returns != NULL) weir_leases_plan(call);
+    weir_call_clear(call);
+    if (call->limiter->known->begin != NULL) call->limiter->known->begin(call);
     for (size_t i = 0; i < call->ask_count; i++) {
       const weir_request_state *request = &call->requests[i];
       if (atomic_load_explicit(&request->standing, memory_order_acquire) == WEIR_STANDING_LEADS)
@@ -458,7 +514,7 @@ void weir_call_lead(weir_call *first) {
     else
       break;
     for (weir_call *call = first; call != NULL; call = call->also) {
-      if (call->returning > 0) weir_leases_absorb(call);
+      if (call->round.beside > 0) call->limiter->known->absorb(call);
       if (call->round.planned_count > 0) absorb(call);
       if (call->pausing > 0) wake(call);
     }
@@ -467,6 +523,118 @@ void weir_call_lead(weir_call *first) {
   for (weir_call *call = first; call != NULL; call = call->also)
     for (size_t i = 0; i < call->group_count; i++)
       finish(call, &call->groups[i]);
-  for (const weir_call *call = first; call != NULL; call = call->also)
-    if (call->refills) weir_refill_start(call->limiter);
+  for (weir_call *call = first; call != NULL; call = call->also)
+    if (call->limiter->known->led != NULL) call->limiter->known->led(call);
+}
+
+/* --- waiting -----------------------------------------------------------------------------------
+ */
+
+/* What the calls must do next: lead, wait (also for a group that was taken), or nothing more. To
+ * lead comes before to wait: two calls that waited first could wait for each other. */
+static weir_standing next_step(const weir_call *first) {
+  weir_standing next = WEIR_STANDING_DONE;
+  for (const weir_call *call = first; call != NULL; call = call->also) {
+    for (size_t i = 0; i < call->ask_count; i++) {
+      weir_standing standing =
+          atomic_load_explicit(&call->requests[i].standing, memory_order_acquire);
+      if (standing == WEIR_STANDING_LEADS) return WEIR_STANDING_LEADS;
+      if (standing != WEIR_STANDING_DONE) next = WEIR_STANDING_WAITING;
+    }
+  }
+  return next;
+}
+
+/* Out of time: a request that no group has taken leaves the line. Nothing was sent for these, and they
+ * must not lead: their time would fail everyone behind them. The state is looked at again under the
+ * lock, as a leader may have been faster. */
+static void withdraw_all(weir_call *call) {
+  for (size_t i = 0; i < call->ask_count; i++) {
+    weir_request_state *request = &call->requests[i];
+    if (atomic_load_explicit(&request->standing, memory_order_acquire) >= WEIR_STANDING_TAKEN)
+      continue;
+    weir_lock_take(&request->shard->lock);
+    weir_standing standing = atomic_load_explicit(&request->standing, memory_order_acquire);
+    if (standing < WEIR_STANDING_TAKEN) weir_memo_entry_withdraw(request->entry, request);
+    if (standing == WEIR_STANDING_LEADS) weir_call_pass_lead(call, request->entry);
+    weir_lock_leave(&request->shard->lock);
+    if (standing >= WEIR_STANDING_TAKEN) continue;
+    request->end_us = call->head->charge_end_us;
+    fail(request, WEIR_TIMEOUT);
+  }
+}
+
+/* Sleeps until another thread moved one of the requests, or until there is no time left to charge.
+ * A group that was taken is settled by its leader's deadline, and must be waited for: the leader's
+ * thread writes the results into these requests. */
+static void wait_for_step(weir_call *first) {
+  weir_waiter *waiter = first->waiter;
+  int64_t end_us = first->charge_end_us;
+  bool in_time = true;
+  for (int i = 0; i < YIELDS_BEFORE_SLEEP && next_step(first) == WEIR_STANDING_WAITING; i++)
+    sched_yield();
+  pthread_mutex_lock(&waiter->mutex);
+  for (unsigned seen = waiter->events;
+       seen == waiter->events && in_time && next_step(first) == WEIR_STANDING_WAITING;)
+    in_time = weir_condition_wait_until(&waiter->changed, &waiter->mutex, end_us);
+  pthread_mutex_unlock(&waiter->mutex);
+  if (in_time) return;
+
+  for (weir_call *call = first; call != NULL; call = call->also)
+    withdraw_all(call);
+  pthread_mutex_lock(&waiter->mutex);
+  while (next_step(first) != WEIR_STANDING_DONE)
+    pthread_cond_wait(&waiter->changed, &waiter->mutex);
+  pthread_mutex_unlock(&waiter->mutex);
+}
+
+/* What the calls did, and how long their requests waited, by readings of the clock that were needed
+ * anyway: the call that led a request made the last one, perhaps before the request came. Requests of one
+ * round waited as long, and are counted at once. */
+static void count_work(weir_call *first) {
+  bool waited = first->deadline_us != INT64_MAX;
+  int64_t begin_us = first->deadline_us - first->limiter->deadline_us;
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    for (size_t i = 0; waited && i < call->ask_count; i++) {
+      int64_t end_us = call->requests[i].end_us;
+      if (end_us == 0) continue;
+      call->work.waits++;
+      if (i + 1 < call->ask_count && call->requests[i + 1].end_us == end_us) continue;
+      call->work.wait_us = end_us - begin_us;
+      weir_counts_add_work(call->limiter->counts, &call->work);
+      call->work = (weir_work){0};
+    }
+  }
+}
+
+/* Looks at the clocks again, and gives up what has no time left. */
+static void go_on(weir_call *first) {
+  if (first->deadline_us != INT64_MAX) first->monotonic_us = weir_monotonic_us();
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    if (weir_call_is_out_of_time(call)) withdraw_all(call);
+    call->at = weir_limiter_moment(call->limiter);
+  }
+}
+
+/* A request that needs no store needs no deadline. A store in this process needs none either: absorb()
+ * compares the age of the stamp. A call without time to charge must not lead: it would fail everyone behind
+ * it. */
+void weir_call_run(weir_call *first) {
+  bool immediate = first->limiter->settings.traits & WEIR_TRAIT_IMMEDIATE;
+  weir_standing next = next_step(first);
+  if (next != WEIR_STANDING_DONE && !immediate && first->deadline_us == INT64_MAX)
+    weir_call_begin_deadline(first);
+  while (next != WEIR_STANDING_DONE) {
+    if (next == WEIR_STANDING_LEADS) {
+      weir_call_lead(first);
+    } else {
+      if (first->deadline_us == INT64_MAX) weir_call_begin_deadline(first);
+      wait_for_step(first);
+    }
+    next = next_step(first);
+    if (next == WEIR_STANDING_DONE) break;
+    go_on(first);
+    next = next_step(first);
+  }
+  count_work(first);
 }

@@ -1,4 +1,4 @@
-/* Outages: the answer where the store gave none, and what follows from it when the store is back.
+/* Accounts: the answer where the store gave none, and what follows from it when the store is back.
  *
  *     no decision ──> DENY, ALLOW: the policy itself says it (continue.c)
  *                └──> LOCAL: the key's account (continue.c) ── admitted ──> owed
@@ -23,6 +23,7 @@
 
 #include <weir/backend.h>
 
+#include "limiter/account.h"
 #include "limiter/limiter.h"
 
 /* --- the limiter inside ------------------------------------------------------------------------
@@ -88,7 +89,7 @@ static weir_status settle_inside(void *local, weir_request_state *request) {
   return weir_limiter_answer(local, request, NULL);
 }
 
-weir_inside weir_outage_inside(const weir_limiter *limiter, weir_limiter *local) {
+static weir_inside inside_of(const weir_limiter *limiter, weir_limiter *local) {
   return (weir_inside){.rules = &limiter->stack,
                        .continued = &local->stack,
                        .settings = &limiter->settings,
@@ -98,8 +99,8 @@ weir_inside weir_outage_inside(const weir_limiter *limiter, weir_limiter *local)
 
 static bool begin(weir_limiter *limiter, weir_limiter *local, weir_memo_entry *entry,
                   const weir_request_state *request, const weir_pool *pools, int64_t now_us) {
-  const weir_inside inside = weir_outage_inside(limiter, local);
-  weir_outage_inherit(limiter, local, entry, request, now_us);
+  const weir_inside inside = inside_of(limiter, local);
+  weir_account_inherit(limiter, &inside, entry, request, now_us);
   bool afresh = entry->account != NULL;
   if (afresh && !weir_account_is_quiet(entry->account, now_us)) return true;
   weir_account *account = afresh ? entry->account : weir_account_create(&limiter->stack);
@@ -107,7 +108,7 @@ static bool begin(weir_limiter *limiter, weir_limiter *local, weir_memo_entry *e
   bool begun = weir_continue_begin(&inside, account, afresh, request, entry->memo, pools,
                                    limiter->peers, now_us);
   if (begun)
-    entry->account = account;
+    weir_account_place(entry, account);
   else if (!afresh)
     free(account);
   return begun;
@@ -143,7 +144,8 @@ static weir_memo_entry *lock_account(weir_limiter *limiter, weir_limiter *local,
 /* --- answering ---------------------------------------------------------------------------------
  */
 
-void weir_outage_roll(weir_limiter *limiter, weir_account *account) {
+/* Leaves the account's periods that are over: what was owed in them is not paid any more. */
+static void roll(weir_limiter *limiter, weir_account *account) {
   int64_t dropped = weir_account_roll(account, &limiter->stack, weir_limiter_now(limiter));
   weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, dropped);
 }
@@ -164,12 +166,12 @@ static bool answer_by_account(weir_limiter *limiter, const weir_request_state *r
   bool begun;
   weir_memo_entry *entry = lock_account(limiter, local, request, &begun);
   if (entry == NULL) return false;
-  const weir_inside inside = weir_outage_inside(limiter, local);
+  const weir_inside inside = inside_of(limiter, local);
   weir_account *account = entry->account;
   int64_t owed = 0;
   *met = account->met;
   tell_account(account, request);
-  weir_outage_roll(limiter, account);
+  roll(limiter, account);
   bool answered = !begun && weir_continue_counts(&limiter->stack, account, request);
   if (answered)
     owed = weir_continue_owe_held(&inside, account, request, owes);
@@ -223,28 +225,43 @@ void weir_limiter_fall_back(weir_limiter *limiter, weir_request_state *request,
   request->status = WEIR_OK;
 }
 
-/* --- holding, and paying -----------------------------------------------------------------------
+/* --- the stand-in ------------------------------------------------------------------------------
  */
 
-bool weir_outage_withholds(weir_limiter *limiter, weir_memo_entry *entry,
-                           weir_request_state *request, int64_t now_us) {
+/* Whether a request for which the account has no room is denied by that: for a while after an
+ * outage. During it, such a request is made one that only looks. Counts any other. */
+static bool withholds(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
+                      int64_t now_us) {
   weir_limiter *local = atomic_load_explicit(&limiter->local, memory_order_acquire);
   if (local == NULL) return false;
-  const weir_inside inside = weir_outage_inside(limiter, local);
-  weir_outage_roll(limiter, entry->account);
+  const weir_inside inside = inside_of(limiter, local);
+  roll(limiter, entry->account);
   return weir_continue_withholds(&inside, entry->account, request, entry->fingerprint[0], now_us);
 }
 
-bool weir_outage_goes_past(const weir_memo_entry *entry, const weir_request_state *request,
-                           const weir_request_state *earlier) {
+/* Whether a request need not wait for another that finds out whether the store is back: it was away
+ * for the key's last request, and has not answered since. Then the account answers it. One of the same
+ * call, `earlier` or NULL, goes with it. */
+static bool goes_past(const weir_memo_entry *entry, const weir_request_state *request,
+                      const weir_request_state *earlier) {
   const weir_account *account = entry->account;
   bool takes = request->kind == WEIR_TAKE || request->withheld;
   return takes && entry->busy && earlier == NULL && account->away && account->hold_until_us == 0;
 }
 
-void weir_outage_offer(weir_limiter *limiter, weir_group *group) {
+static weir_found divert(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
+                         const weir_request_state *earlier, weir_moment at) {
+  if (withholds(limiter, entry, request, at.now_us)) return WEIR_ANSWERED;
+  if (!goes_past(entry, request, earlier)) return WEIR_PASS;
+  request->away = request->unasked = true;
+  return WEIR_PAST;
+}
+
+/* Puts what the key's account owes in front of a group that is about to start. */
+static void wrap(weir_call *call, weir_group *group) {
+  weir_limiter *limiter = call->limiter;
   weir_account *account = group->entry->account;
-  weir_outage_roll(limiter, account);
+  roll(limiter, account);
   if (!weir_continue_offer(&limiter->stack, account, group->requests, limiter->group_most,
                            &group->paid))
     return;
@@ -257,10 +274,12 @@ void weir_outage_offer(weir_limiter *limiter, weir_group *group) {
   group->requests = &group->payment;
 }
 
-void weir_outage_settle(weir_limiter *limiter, weir_group *group) {
+/* What was paid, and what the notes of the group may teach. */
+static void after(weir_call *call, weir_group *group) {
+  weir_limiter *limiter = call->limiter;
   weir_memo_entry *entry = group->entry;
   weir_limiter *local = atomic_load_explicit(&limiter->local, memory_order_acquire);
-  const weir_inside inside = weir_outage_inside(limiter, local);
+  const weir_inside inside = inside_of(limiter, local);
   const weir_request_state *payment = &group->payment;
   int64_t paid, unpaid, dropped;
   if (group->requests == payment) {
@@ -277,8 +296,16 @@ void weir_outage_settle(weir_limiter *limiter, weir_group *group) {
   weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, dropped);
   if (!over) return;
   free(entry->account);
-  entry->account = NULL;
+  weir_account_place(entry, NULL);
 }
+
+static void forget(weir_limiter *limiter, weir_memo_entry *entry) {
+  int64_t owed = weir_account_forgive(entry->account, &limiter->stack, weir_limiter_now(limiter));
+  weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, owed);
+}
+
+const weir_stand_in weir_account_stand_in = {
+    .divert = divert, .wrap = wrap, .after = after, .forget = forget};
 
 /* --- giving back -------------------------------------------------------------------------------
  */
@@ -292,9 +319,9 @@ weir_status weir_outage_give_back(weir_limiter *limiter, const weir_request_stat
   if (entry == NULL) return WEIR_NO_MEMORY;
   bool known = local != NULL && entry->account != NULL;
   if (known) {
-    const weir_inside inside = weir_outage_inside(limiter, local);
+    const weir_inside inside = inside_of(limiter, local);
     int64_t unpaid;
-    weir_outage_roll(limiter, entry->account);
+    roll(limiter, entry->account);
     weir_continue_refund(&inside, entry->account, request, owed, rest, paid_us, &unpaid);
     weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, unpaid);
   }
@@ -318,10 +345,10 @@ bool weir_outage_charge(weir_limiter *limiter, const weir_request_state *request
   if (local == NULL) return false;
   weir_memo_entry *entry = lock_account(limiter, local, request, &begun);
   if (entry == NULL) return false;
-  const weir_inside inside = weir_outage_inside(limiter, local);
+  const weir_inside inside = inside_of(limiter, local);
   weir_account *account = entry->account;
   tell_account(account, request);
-  weir_outage_roll(limiter, account);
+  roll(limiter, account);
   bool charged = weir_continue_overrun(&inside, account, request, costs, entry->fingerprint[0],
                                        weir_limiter_now(limiter), &owed);
   weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_OWED, owed);

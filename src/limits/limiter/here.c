@@ -94,12 +94,9 @@ static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direc
     bool late = executed_us - stamped_us >= limiter->deadline_us;
     turn = weir_machine_resume(machine, now_us, late, operations);
   }
-  /* Most are takes of one round: the shard's lock makes counting these one addition. */
-  if (request->uncounted && rounds > 0 && turn == WEIR_TURN_DONE && request->status == WEIR_OK) {
-    weir_shard_count(entry->shard, request->decision.allowed);
-    request->uncounted = false;
+  if (rounds > 0 && turn == WEIR_TURN_DONE && request->status == WEIR_OK &&
+      weir_call_count(entry->shard, request))
     rounds--;
-  }
   if (rounds > 0 || machine->frame.lost > 0)
     weir_counts_add_work(limiter->counts,
                          &(weir_work){.round_trips = rounds, .keys_lost = machine->frame.lost});
@@ -111,31 +108,25 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, cons
   weir_message why;
   int64_t stamped_us = weir_limiter_monotonic(limiter, at);
 
-  /* Where others lead the key, or the store was away, or memory is short, the request joins. */
-  weir_memo_entry *entry = weir_table_lock(limiter->table, key);
+  /* Where others lead the key, or a stand-in must see it, or memory is short, the request joins. */
+  weir_memo_entry *entry = weir_limiter_lock_known(limiter, key);
   if (entry == NULL) return false;
   weir_shard *shard = entry->shard;
   struct weir_direct *direct = NULL;
-  if (!entry->busy && entry->account == NULL) direct = take_direct(limiter);
+  if (!entry->busy && !(entry->stand_ins & WEIR_DIVERTS)) direct = take_direct(limiter);
   if (direct == NULL) {
     weir_lock_leave(&shard->lock);
     return false;
   }
   weir_machine *machine = direct->machine;
-
-  /* Not with a time of before a step of the clock that others have seen. */
-  unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
-  if (entry->clock_steps != steps) weir_call_forget(limiter, entry);
-  bool done =
-      entry->memo->denied_cost != 0 &&
-      weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, at->now_us, request);
+  bool done = weir_limiter_recall(limiter, entry, request, *at);
   if (!done) {
-    if (at->clock_steps != steps) *at = weir_limiter_moment(limiter);
+    /* Not with a time of before a step of the clock that others have seen. */
+    if (at->clock_steps != entry->clock_steps) *at = weir_limiter_moment(limiter);
     why.text[0] = '\0';
     done = run(limiter, entry, direct, request, at->now_us, stamped_us, &why);
-    if (weir_call_hands_over(++direct->decided))
-      weir_shard_learn(shard, machine->lessons, limiter->stack.count, machine->frame.now_us);
-    weir_call_show_denial(limiter, entry);
+    weir_call_learn(&limiter->stack, shard, machine, ++direct->decided);
+    weir_known_keep(limiter, entry);
   }
   unsigned pauses = machine->pauses;
   atomic_flag_clear_explicit(&direct->taken, memory_order_release);

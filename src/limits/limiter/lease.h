@@ -1,0 +1,54 @@
+/* Lots of a limiter whose rules have a lease: what its stand-in (lease.c) and those who refill and give back
+ * (refill.c) share. Those that take an entry, or a group's, want its shard locked. */
+#ifndef WEIR_LIMITER_LEASE_H
+#define WEIR_LIMITER_LEASE_H
+
+#include "limiter/call.h"
+#include "memo/lease.h"
+
+/* What one key gives back of its lease, in the first round. */
+typedef struct weir_return {
+  weir_memo_entry *entry; /* busy meanwhile */
+  bool of_other; /* no group of ours leads its key: its lead is passed on behind the answer */
+  size_t operation_count; /* one for each rule that takes back */
+  weir_lot lot;
+  int64_t places[WEIR_RULES_MOST];
+} weir_return;
+
+/* The first round also gives back lots of four other keys. It gives back two lots of one key. */
+enum { WEIR_RETURNS_OF_OTHERS = 4, WEIR_RETURNS_OF_ONE = 2 };
+
+/* What a call keeps for leases. */
+typedef struct weir_returns {
+  bool refills;       /* some key is worth it */
+  weir_status status; /* WEIR_OK, or why something did not go back */
+  size_t count;
+  weir_return all[];
+} weir_returns;
+
+/* What a request was admitted for is held again: charged at this time, to these places. */
+void weir_leases_return(struct weir_limiter *limiter, weir_memo_entry *entry,
+                        const weir_request_state *request);
+
+/* Whether what the key holds covers a settlement of one cost for all rules, charged at at_us: above 0 it
+ * is used, below 0 it is put back. Locks the key's entry. */
+bool weir_leases_cover(struct weir_limiter *limiter, const weir_request_state *request,
+                       int64_t cost);
+
+/* --- giving back (refill.c) --------------------------------------------------------------------
+ */
+
+/* What the stand-in's `room` says. */
+size_t weir_returns_room(const struct weir_limiter *limiter, size_t count, size_t *operations);
+
+/* Plans what the keys that this call leads owe, and now and then what a few others do. */
+void weir_returns_plan(weir_call *call);
+
+/* Takes in the answers to what was given back, behind the first exec. */
+void weir_returns_absorb(weir_call *call);
+
+/* Whether something of the key is on its way back, when the call has no group of it to lead any more. Then
+ * its entry stays busy, as others' do: it is given up no sooner than it has the answer. */
+bool weir_returns_keep_lead(weir_call *call, const weir_memo_entry *entry);
+
+#endif
