@@ -304,8 +304,20 @@ static void forget(weir_limiter *limiter, weir_memo_entry *entry) {
   weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, owed);
 }
 
+/* What it owes is paid no more. */
+static weir_parting let_go(weir_limiter *limiter, weir_memo_entry *entry, bool last) {
+  int64_t owed = 0;
+  (void)last;
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    owed += entry->account->parts[i].owed;
+  weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_UNPAID, owed);
+  free(entry->account);
+  weir_account_place(entry, NULL);
+  return WEIR_GOES;
+}
+
 const weir_stand_in weir_account_stand_in = {
-    .divert = divert, .wrap = wrap, .after = after, .forget = forget};
+    .divert = divert, .wrap = wrap, .after = after, .forget = forget, .let_go = let_go};
 
 /* --- giving back -------------------------------------------------------------------------------
  */

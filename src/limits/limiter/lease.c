@@ -521,6 +521,12 @@ static void forget(weir_limiter *limiter, weir_memo_entry *entry) {
   weir_stock_empty(entry->leased->stock, &limiter->lease);
 }
 
+/* What it holds is of use, and what it owes goes back. */
+static weir_parting let_go(weir_limiter *limiter, weir_memo_entry *entry, bool last) {
+  if (!last && weir_leased_has_some(entry->leased)) return WEIR_STAYS;
+  return weir_leased_give_up(&limiter->leased, entry->leased) ? WEIR_KEPT : WEIR_GOES;
+}
+
 const weir_stand_in weir_lease_stand_in = {.needs_text = true,
                                            .keeps_members = true,
                                            .one_cost = true,
@@ -533,4 +539,5 @@ const weir_stand_in weir_lease_stand_in = {.needs_text = true,
                                            .led = led,
                                            .wrap = wrap,
                                            .after = after,
-                                           .forget = forget};
+                                           .forget = forget,
+                                           .let_go = let_go};

@@ -63,8 +63,7 @@ void weir_limiter_read_counts(const weir_limiter *limiter, weir_limiter_counts *
       .size = size,
       .clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed)};
   weir_counts_read(limiter->counts, &sum);
-  weir_decided decided;
-  sum.unpaid += (uint64_t)weir_table_unpaid(limiter->table, &decided);
+  weir_decided decided = weir_table_decided(limiter->table);
   uint64_t count = decided.denied + decided.allowed;
   sum.denied += decided.denied;
   sum.allowed += decided.allowed;
@@ -89,6 +88,33 @@ static size_t keys_worth_remembering(const weir_limiter *limiter) {
   keys /= weir_machine_operations_most(&limiter->stack);
   if (keys < WEIR_MEMO_KEYS_DEFAULT) keys = WEIR_MEMO_KEYS_DEFAULT;
   return keys < WEIR_MEMO_KEYS_MOST ? keys : WEIR_MEMO_KEYS_MOST;
+}
+
+static void begin_leased(weir_memo_entry *entry, void *behind) {
+  entry->leased = behind;
+  entry->leased->entry = entry;
+  entry->leased->stock = (weir_stock *)(entry->leased + 1);
+  weir_memo_entry_mark(entry, WEIR_KNOWS, true);
+}
+
+static weir_parting let_go(void *of, weir_memo_entry *entry, bool last) {
+  weir_limiter *limiter = of;
+  const weir_stand_in *known = limiter->known;
+  weir_parting parting = known->let_go != NULL ? known->let_go(limiter, entry, last) : WEIR_GOES;
+  if (parting != WEIR_STAYS && entry->stand_ins & WEIR_DIVERTS)
+    limiter->other->let_go(limiter, entry, last);
+  return parting;
+}
+
+static weir_table *create_table(weir_limiter *limiter) {
+  weir_table_owner owner = {.limiter = limiter, .let_go = let_go};
+  if (limiter->leases) {
+    owner.bytes = weir_leased_bytes(&limiter->stack);
+    owner.awake = true;
+    owner.begin = begin_leased;
+  }
+  return weir_table_create(limiter->memo_keys, weir_memo_bytes(&limiter->stack),
+                           limiter->stack.count, &owner, limiter->store->secret);
 }
 
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
@@ -121,8 +147,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->known = made->leases ? &weir_lease_stand_in : &weir_denial_stand_in;
   made->other = &weir_account_stand_in;
   if (made->memo_keys == 0) made->memo_keys = keys_worth_remembering(made);
-  made->table = weir_table_create(made->memo_keys, weir_memo_bytes(&made->stack), made->stack.count,
-                                  made->leases ? &made->leased : NULL, made->store->secret);
+  made->table = create_table(made);
   if (made->table != NULL) made->denials = weir_table_denials(made->table);
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();

@@ -58,6 +58,9 @@ typedef struct weir_stand_in {
 
   /* The clock was set back: what it has of the key means nothing more. */
   void (*forget)(struct weir_limiter *limiter, weir_memo_entry *entry);
+
+  /* The table gives the entry up, `last`: as none else makes room. The one that diverts lets go. */
+  weir_parting (*let_go)(struct weir_limiter *limiter, weir_memo_entry *entry, bool last);
 } weir_stand_in;
 
 extern const weir_stand_in weir_denial_stand_in; /* known.c */

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memo/lease.h"
-
 enum {
   SHARDS_MOST = 64,
   POOL_HALVES_US = 5000000,
@@ -15,8 +13,7 @@ enum {
 struct weir_table {
   size_t rules;
   size_t memo_bytes;
-  size_t leased_bytes;                     /* behind a memo; 0: the rules have no lease */
-  weir_leased_line *line;                  /* NULL likewise */
+  weir_table_owner owner;
   const unsigned char *secret;             /* of the keys */
   size_t shard_keys;                       /* bound of each */
   size_t shard_count;                      /* a power of two */
@@ -24,14 +21,14 @@ struct weir_table {
   weir_denials_place denials;
 };
 
-weir_table *weir_table_create(size_t keys, size_t memo_bytes, size_t rules, weir_leased_line *line,
+weir_table *weir_table_create(size_t keys, size_t memo_bytes, size_t rules,
+                              const weir_table_owner *owner,
                               const unsigned char secret[WEIR_KEY_SECRET_BYTES]) {
   weir_table *table = calloc(1, sizeof *table);
   if (table == NULL) return NULL;
   table->rules = rules;
   table->memo_bytes = memo_bytes;
-  table->leased_bytes = line != NULL ? weir_leased_bytes(line->lease->stack) : 0;
-  table->line = line;
+  if (owner != NULL) table->owner = *owner;
   table->secret = secret;
   table->shard_count = 1;
   while (table->shard_count < SHARDS_MOST && table->shard_count * 2 <= keys)
@@ -117,17 +114,24 @@ static void double_buckets(weir_shard *shard) {
     join_chain(shard, entry);
 }
 
+static weir_parting part_from(const weir_table *table, weir_memo_entry *entry, bool last) {
+  const weir_table_owner *owner = &table->owner;
+  return owner->let_go != NULL ? owner->let_go(owner->limiter, entry, last) : WEIR_GOES;
+}
+
 /* Gives up entries that no thread needs, and none used since the hand came by, until there is room
  * for one more: the clock algorithm (Corbato, "A paging experiment with the Multics system", 1968).
  * Using an entry so costs no more than a bit in it; keeping a list by use would touch its
- * neighbours. Entries that hold what was charged ahead go last. */
+ * neighbours. What the owner has a use for goes last. */
 static void make_room(const weir_table *table, weir_shard *shard) {
   size_t all = shard->count;
   for (size_t looks = 3 * all; looks > 0 && shard->count >= shard->most; looks--) {
     weir_memo_entry *entry = shard->hand->ring;
-    bool holds = looks > all && entry->leased != NULL && weir_leased_has_some(entry->leased);
-    if (entry->used || entry->busy || entry->first_waiting != NULL || holds ||
-        weir_denials_used(&table->denials, &entry->key)) {
+    weir_parting parting = WEIR_STAYS;
+    if (!entry->used && !entry->busy && entry->first_waiting == NULL &&
+        !weir_denials_used(&table->denials, &entry->key))
+      parting = part_from(table, entry, looks <= all);
+    if (parting == WEIR_STAYS) {
       entry->used = false;
       shard->hand = entry;
       continue;
@@ -138,11 +142,7 @@ static void make_room(const weir_table *table, weir_shard *shard) {
     *at = entry->chain;
     shard->hand->ring = entry->ring;
     if (shard->hand == entry) shard->hand = NULL;
-    for (size_t i = 0; entry->account != NULL && i < table->rules; i++)
-      shard->unpaid += entry->account->parts[i].owed;
-    free(entry->account);
-    entry->account = NULL;
-    if (entry->leased == NULL || !weir_leased_give_up(table->line, entry->leased)) free(entry);
+    if (parting == WEIR_GOES) free(entry);
     shard->count--;
   }
 }
@@ -151,19 +151,15 @@ static weir_memo_entry *add_entry(weir_table *table, weir_shard *shard, const we
   make_room(table, shard);
   double_buckets(shard);
   weir_denials_begin(&table->denials, table->memo_bytes);
-  weir_memo_entry *entry = calloc(1, sizeof *entry + table->memo_bytes + table->leased_bytes);
+  weir_memo_entry *entry = calloc(1, sizeof *entry + table->memo_bytes + table->owner.bytes);
   if (entry == NULL) return NULL;
   entry->key = *key;
   weir_key_fingerprint(table->secret, key, entry->fingerprint);
   entry->shown = weir_denials_has(&table->denials, key);
   entry->shard = shard;
   entry->memo = (weir_memo *)(entry + 1);
-  if (table->leased_bytes > 0) {
-    entry->leased = (weir_leased *)((char *)entry->memo + table->memo_bytes);
-    entry->leased->entry = entry;
-    weir_memo_entry_mark(entry, WEIR_KNOWS, true);
-    entry->leased->stock = (weir_stock *)(entry->leased + 1);
-  }
+  if (table->owner.begin != NULL)
+    table->owner.begin(entry, (char *)entry->memo + table->memo_bytes);
   join_chain(shard, entry);
   weir_memo_entry *hand = shard->hand; /* behind it is where it comes last */
   entry->ring = hand != NULL ? hand->ring : entry;
@@ -185,9 +181,9 @@ static void prefetch_memo(const weir_memo_entry *entry) {
 weir_memo_entry *weir_table_lock(weir_table *table, const weir_key *key) {
   weir_shard *shard = shard_of(table, key);
   if (shard == NULL) return NULL;
-  if (table->line == NULL)
+  if (!table->owner.awake)
     weir_lock_take(&shard->lock);
-  else /* a refill has it now and then */
+  else
     weir_lock_take_awake(&shard->lock);
   weir_memo_entry *entry = *bucket_of(shard, key);
   if (entry != NULL) prefetch_memo(entry);
@@ -250,20 +246,18 @@ void weir_table_read_pools(weir_table *table, weir_pool pools[WEIR_RULES_MOST]) 
   }
 }
 
-int64_t weir_table_unpaid(weir_table *table, weir_decided *decided) {
-  int64_t unpaid = 0;
-  *decided = (weir_decided){0};
+weir_decided weir_table_decided(weir_table *table) {
+  weir_decided decided = {0};
   for (size_t n = 0; n < table->shard_count; n++) {
     weir_shard *shard = atomic_load_explicit(&table->shards[n], memory_order_acquire);
     if (shard == NULL) continue;
     weir_lock_take(&shard->lock);
-    unpaid += shard->unpaid;
-    decided->denied += shard->decided.denied;
-    decided->allowed += shard->decided.allowed;
-    decided->lease_used += shard->decided.lease_used;
+    decided.denied += shard->decided.denied;
+    decided.allowed += shard->decided.allowed;
+    decided.lease_used += shard->decided.lease_used;
     weir_lock_leave(&shard->lock);
   }
-  return unpaid;
+  return decided;
 }
 
 void weir_memo_entry_append(weir_memo_entry *entry, weir_request_state *request) {

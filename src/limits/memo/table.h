@@ -74,7 +74,6 @@ struct weir_shard {
   weir_memo_entry *hand; /* on the ring of all entries: those behind it are looked at next */
   weir_decided decided;  /* under this lock */
   weir_memo_entry *own[WEIR_OWN_BUCKETS];
-  int64_t unpaid;    /* what its keys owed that were given up */
   int64_t halves_us; /* when the pools are next */
   weir_pool pools[]; /* by rule */
 };
@@ -83,12 +82,29 @@ static inline void weir_shard_count(weir_shard *shard, bool allowed) {
   *(allowed ? &shard->decided.allowed : &shard->decided.denied) += 1;
 }
 
-/* NULL when there is no memory. `keys` is the bound, 1 or more; of `rules` shares are pooled. `line` is
- * where entries stand that hold leases; NULL: the rules have none. `secret` is that of the keys, and
- * stays where it is. */
-struct weir_leased_line;
+/* What becomes of an entry that the table would give up. */
+typedef enum weir_parting {
+  WEIR_STAYS, /* it is not given up now */
+  WEIR_GOES,  /* the table frees it */
+  WEIR_KEPT   /* who keeps it frees it; no key finds it any more */
+} weir_parting;
+
+/* Whose entries they are. */
+typedef struct weir_table_owner {
+  void *limiter;
+  size_t bytes; /* behind each memo */
+  bool
+      awake; /* a thread that refills has a shard's lock now and then: who waits for it does not sleep */
+  void (*begin)(weir_memo_entry *entry, void *behind); /* NULL: nothing is to be done */
+
+  /* An entry that no thread needs. `last`: others do not make room either. Its shard is locked. */
+  weir_parting (*let_go)(void *limiter, weir_memo_entry *entry, bool last);
+} weir_table_owner;
+
+/* NULL when there is no memory. `keys` is the bound, 1 or more; of `rules` shares are pooled. Without an
+ * owner (NULL) there is only the memo. `secret` is that of the keys, and stays where it is. */
 weir_table *weir_table_create(size_t keys, size_t memo_bytes, size_t rules,
-                              struct weir_leased_line *line,
+                              const weir_table_owner *owner,
                               const unsigned char secret[WEIR_KEY_SECRET_BYTES]);
 
 /* Waits for no lock. */
@@ -115,8 +131,8 @@ void weir_shard_learn(weir_shard *shard, weir_lesson *lessons, size_t rules, int
 /* What all groups have taught: one pool a rule. Locks all shards, one after another. */
 void weir_table_read_pools(weir_table *table, weir_pool pools[WEIR_RULES_MOST]);
 
-/* What keys owed that were forgotten, and what was decided under the shards' locks. Locks them as well. */
-int64_t weir_table_unpaid(weir_table *table, weir_decided *decided);
+/* What was decided under the shards' locks. Locks them as well. */
+weir_decided weir_table_decided(weir_table *table);
 
 void weir_memo_entry_append(weir_memo_entry *entry, weir_request_state *request);
 
