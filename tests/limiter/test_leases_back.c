@@ -194,6 +194,24 @@ static void a_key_stays_while_what_it_owes_is_on_its_way(void **state) {
   lease_close(&w);
 }
 
+/* Keys that hold nothing make room first, however many come. */
+static void a_key_that_holds_something_goes_last(void **state) {
+  enum { PASSERS_BY = 2000 };
+  static const char rules[] = "quota:1000000/1h,lease=1s";
+  (void)state;
+  world w;
+  const weir_limiter_options options = {.processes = 1, .memo_keys = 128}; /* two in each shard */
+  world_open_backend(&w, &fake_backend, "fake:", rules, &options);
+  int64_t held = lease_fill(&w, "k", 100);
+  for (int n = 0; n < PASSERS_BY; n++) {
+    char key[16];
+    snprintf(key, sizeof key, "new%d", n);
+    world_peek(&w, key, 1);
+  }
+  assert_int_equal(lease_held(w.limiter), held);
+  lease_close(&w);
+}
+
 /* By the time it ends it has drained. */
 static void a_bucket_gets_nothing_back(void **state) {
   world w;
@@ -257,6 +275,7 @@ int main(void) {
       cmocka_unit_test(what_was_not_used_goes_back_with_calls_on_other_keys),
       cmocka_unit_test(what_is_held_goes_back_when_asked),
       cmocka_unit_test(a_key_stays_while_what_it_owes_is_on_its_way),
+      cmocka_unit_test(a_key_that_holds_something_goes_last),
       cmocka_unit_test(a_bucket_gets_nothing_back),
       cmocka_unit_test(a_clock_set_back_empties_the_stock),
       cmocka_unit_test(a_reset_empties_the_stock),
