@@ -2,6 +2,7 @@
 
     python3 tests/house/shape.py [ROOT]             a line for each folder, and one for all
     python3 tests/house/shape.py --small FOLDER...  the small functions of these folders that have one use
+    python3 tests/house/shape.py --tables TYPE      of each constant of this type the members that it leaves out
 
 A function begins at a line in the first column that ends in "{" and ends at a "}" there; comments within
 it count. One of at most six lines that one place of its file uses has been cut off a story rather than
@@ -65,6 +66,25 @@ def sources_of(root):
             if "bindings" not in path.parts]
 
 
+def members_of(code, kind):
+    """The members of a struct, as far as they are constants, pointers or functions."""
+    body = re.search(rf"struct {kind} \{{(.*?)\n\}}", code, re.DOTALL).group(1)
+    for declared in body.split(";"):
+        function = re.search(r"\(\*(\w+)\)\(", declared)
+        names = [function.group(1)] if function else re.findall(r"\b(\w+)(?=,|$)", declared.strip())
+        yield from names
+
+
+def report_tables(kind):
+    texts = [bare(path.read_text(encoding="utf-8")) for path in sources_of(".")]
+    members = list(members_of(next(text for text in texts if f"struct {kind} {{" in text), kind))
+    print(f"{kind}: {len(members)} members")
+    for text in texts:
+        for name, body in re.findall(rf"^(?:static )?const {kind} (\w+) = \{{(.*?)\n\}};", text, re.DOTALL | re.MULTILINE):
+            left_out = [member for member in members if not re.search(rf"\.{member} = ", body)]
+            print(f"{name}: {len(left_out)} left out:", *left_out)
+
+
 def main(root="."):
     folders, types = collections.defaultdict(collections.Counter), collections.Counter()
     for path in sources_of(root):
@@ -85,5 +105,7 @@ if __name__ == "__main__":
             for path in sorted(pathlib.Path(folder).rglob("*.[ch]")):
                 for name in small(bare(path.read_text(encoding="utf-8"))):
                     print(f"{path}: {name}")
+    elif sys.argv[1:2] == ["--tables"]:
+        report_tables(sys.argv[2])
     else:
         main(*sys.argv[1:])
