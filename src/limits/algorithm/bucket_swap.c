@@ -271,6 +271,8 @@ static void swap_known(const weir_rule_state *r, weir_known *known) {
                     known);
 }
 
+static const weir_plain_table swap_plain = {.plan = swap_plan_plain, .end = swap_end_plain};
+
 const weir_method weir_swap_method = {
     .stage = WEIR_STAGE_BUCKETS,
     .needs = WEIR_NEED_GET | WEIR_NEED_CREATE | WEIR_NEED_SWAP,
@@ -280,8 +282,6 @@ const weir_method weir_swap_method = {
     .ttl_us = weir_bucket_ttl_us,
     .begin = swap_begin,
     .blind = swap_blind,
-    .plan_plain = swap_plan_plain,
-    .end_plain = swap_end_plain,
     .plan = swap_plan,
     .store = swap_store,
     .answer = swap_answer,
@@ -296,4 +296,5 @@ const weir_method weir_swap_method = {
     .recall = swap_load,
     .known = swap_known,
     .forget = weir_bucket_forget,
+    .plain = &swap_plain,
 };

@@ -343,7 +343,7 @@ static bool machine_plan_plain(weir_machine *machine, int64_t now_us, weir_opera
   for (weir_rule_state *r = machine->rule_states; r < end; r++) {
     r->charge = charge;
     r->unused = 0;
-    if (r->method->plan_plain == NULL || !r->method->plan_plain(r)) return false;
+    if (r->method->plain == NULL || !r->method->plain->plan(r)) return false;
   }
   frame->memo->must_peek = false;
   frame->blind = true;
@@ -370,7 +370,7 @@ static bool machine_end_plain(weir_machine *machine) {
   size_t rule_count = frame->stack->count;
   for (size_t i = 0; i < rule_count; i++) {
     const weir_operation *operation = &frame->operations[i];
-    if (operation->outcome != WEIR_DONE || !rules[i].method->end_plain(&rules[i], operation))
+    if (operation->outcome != WEIR_DONE || !rules[i].method->plain->end(&rules[i], operation))
       return false;
   }
   for (weir_request_state *request = frame->requests; request != NULL; request = request->next) {

@@ -14,6 +14,23 @@
  * cannot, last. */
 enum weir_stage { WEIR_STAGE_COUNTERS, WEIR_STAGE_BUCKETS, WEIR_STAGE_LOG };
 
+/* A plain charge (machine.c), without begin(): of a group that most likely fits, and that needs one
+ * operation.
+ *
+ * plan: plans r->charge in one operation, at the frame's `now`; false: that does not suffice.
+ * end: takes in that operation, which is DONE, and answers whether all of r->charge fits. If so it is
+ *   counted, and r->room and r->reset_after_us are set.
+ *
+ * Where one does not fit, begin() and charge() follow for the same `now`, which must plan the same
+ * operation, and answer() takes it in. So plan writes nothing to the memory, and end nothing that answer()
+ * does not overwrite. */
+typedef struct weir_plain_table {
+  bool (*plan)(weir_rule_state *r);
+  bool (*end)(weir_rule_state *r, const weir_operation *operation);
+} weir_plain_table;
+
+/* What a rule needs of a method, and tables of what only some can do: where one of these is missing, all
+ * that is in it is. */
 typedef struct weir_method {
   unsigned stage;       /* enum weir_stage */
   unsigned needs;       /* of a store: bits of enum weir_need */
@@ -40,19 +57,6 @@ typedef struct weir_method {
   /* Whether r, the only rule, may be charged without a look; asked after `begin`, unless
    * `charges_at_once` or `finds_out` says so already. NULL: never. */
   bool (*blind)(const weir_rule_state *r);
-
-  /* A plain charge (machine.c), without begin(): of a group that most likely fits, and that needs one
-   * operation. NULL: there are none.
-   *
-   * plan_plain: plans r->charge in one operation, at the frame's `now`; false: that does not suffice.
-   * end_plain: takes in that operation, which is DONE, and answers whether all of r->charge fits. If
-   *   so it is counted, and r->room and r->reset_after_us are set.
-   *
-   * Where one does not fit, begin() and charge() follow for the same `now`, which must plan the same
-   * operation, and answer() takes it in. So plan_plain writes nothing to the memory, and end_plain
-   * nothing that answer() does not overwrite. */
-  bool (*plan_plain)(weir_rule_state *r);
-  bool (*end_plain)(weir_rule_state *r, const weir_operation *operation);
 
   /* Plans operations for one round of a phase with weir_plan(). It is called again after every round,
    * and is through when it plans nothing; r->step counts the rounds.
@@ -146,6 +150,8 @@ typedef struct weir_method {
 
   /* weir_memo_doubt(). NULL: what buckets and logs charge does not go back in this way. */
   void (*doubt)(void *memory, int64_t place, int64_t cost);
+
+  const weir_plain_table *plain; /* NULL: no charge is plain */
 } weir_method;
 
 extern const weir_method weir_window_method; /* fixed and sliding windows */

@@ -594,6 +594,8 @@ static void quota_doubt(void *memory, int64_t place, int64_t cost) {
   if (cached->start_us == place) cached->count = cached->count > cost ? cached->count - cost : 0;
 }
 
+static const weir_plain_table quota_plain = {.plan = quota_plan_plain, .end = quota_end_plain};
+
 const weir_method weir_quota_method = {
     .stage = WEIR_STAGE_COUNTERS,
     .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB | WEIR_NEED_CREATE | WEIR_NEED_PUT,
@@ -604,8 +606,6 @@ const weir_method weir_quota_method = {
     .operations_most = 2 * GROUPS, /* a reset: all that is known of three groups */
     .ttl_us = quota_ttl_us,
     .begin = quota_begin,
-    .plan_plain = quota_plan_plain,
-    .end_plain = quota_end_plain,
     .plan = quota_plan,
     .store = quota_store,
     .answer = quota_answer,
@@ -622,4 +622,5 @@ const weir_method weir_quota_method = {
     .lay_by = quota_lay_by,
     .forget = quota_forget,
     .doubt = quota_doubt,
+    .plain = &quota_plain,
 };

@@ -518,6 +518,8 @@ static void window_doubt(void *memory, int64_t place, int64_t cost) {
   cell->read_us = NOT_READ;
 }
 
+static const weir_plain_table window_plain = {.plan = window_plan_plain, .end = window_end_plain};
+
 const weir_method weir_window_method = {
     .stage = WEIR_STAGE_COUNTERS,
     .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB,
@@ -529,8 +531,6 @@ const weir_method weir_window_method = {
     .operations_most = 3, /* cells touch two counters more than they fill; one more to take back */
     .ttl_us = window_ttl_us,
     .begin = window_begin,
-    .plan_plain = window_plan_plain,
-    .end_plain = window_end_plain,
     .plan = window_plan,
     .store = window_store,
     .answer = window_answer,
@@ -549,4 +549,5 @@ const weir_method weir_window_method = {
     .drop_next = window_drop_next,
     .forget = window_forget,
     .doubt = window_doubt,
+    .plain = &window_plain,
 };
