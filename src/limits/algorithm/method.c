@@ -42,7 +42,8 @@ static size_t memory_offset(const weir_stack *stack, size_t i) {
     const weir_method *method = weir_method_of(rule, 0);
     offset += method->memory_bytes;
     if (method->cell_bytes > 0) offset += (size_t)weir_cells_room(rule) * method->cell_bytes;
-    if (rule->lease_us > 0 && !weir_rule_slides(rule)) offset += method->next_bytes;
+    bool charges_ahead = rule->lease_us > 0 && !weir_rule_slides(rule) && method->windows != NULL;
+    if (charges_ahead) offset += method->windows->next_bytes;
   }
   return offset;
 }
@@ -117,8 +118,8 @@ int64_t weir_memo_next(const weir_stack *stack, const weir_settings *settings,
   int64_t first_us = INT64_MAX;
   for (size_t i = 0; i < stack->count; i++) {
     recalled to;
-    if (!recall(stack, settings, memo, i, now_us, &to) || to.r.method->next == NULL) return 0;
-    int64_t next_us = to.r.method->next(&to.r);
+    if (!recall(stack, settings, memo, i, now_us, &to) || to.r.method->windows == NULL) return 0;
+    int64_t next_us = to.r.method->windows->next(&to.r);
     if (next_us < first_us) first_us = next_us;
   }
   return first_us;
@@ -128,7 +129,8 @@ void weir_memo_lay_by(const weir_stack *stack, const weir_settings *settings, we
                       const weir_memo *next, int64_t now_us) {
   for (size_t i = 0; i < stack->count; i++)
     weir_method_of(&stack->rules[i], settings->traits)
-        ->lay_by((char *)memo + memory_offset(stack, i), weir_memo_own(stack, next, i), now_us);
+        ->windows->lay_by((char *)memo + memory_offset(stack, i), weir_memo_own(stack, next, i),
+                          now_us);
 }
 
 void weir_memo_take_over(const weir_stack *stack, weir_memo *memo, const weir_stack *old_stack,
@@ -142,7 +144,7 @@ void weir_memo_take_over(const weir_stack *stack, weir_memo *memo, const weir_st
     size_t room = memory_offset(stack, i + 1) - memory_offset(stack, i);
     size_t bytes = memory_offset(old_stack, i + 1) - memory_offset(old_stack, i);
     memcpy(own, weir_memo_own(old_stack, old, i), bytes < room ? bytes : room);
-    if (bytes > room && method->drop_next != NULL) method->drop_next(own);
+    if (bytes > room && method->windows != NULL) method->windows->drop_next(own);
   }
 }
 
@@ -160,8 +162,8 @@ void weir_memo_doubt(const weir_stack *stack, weir_memo *memo, size_t i, int64_t
                      int64_t cost) {
   const weir_method *method = weir_method_of(&stack->rules[i], 0);
   weir_expected *expected = &memo->expected[i];
-  if (method->doubt == NULL) return;
-  method->doubt((char *)memo + memory_offset(stack, i), place, cost);
+  if (method->windows == NULL) return;
+  method->windows->doubt((char *)memo + memory_offset(stack, i), place, cost);
   if (expected->index != place) return;
   expected->share.last -= cost;
   expected->amount = expected->amount > cost ? expected->amount - cost : 0;

@@ -29,6 +29,28 @@ typedef struct weir_plain_table {
   bool (*end)(weir_rule_state *r, const weir_operation *operation);
 } weir_plain_table;
 
+/* Of rules that count in windows, in one of them at a time: what a memory knows of each. */
+typedef struct weir_windows_table {
+  /* Behind the memory, with leases: bytes for a window that was charged ahead of time. */
+  size_t next_bytes;
+
+  /* When the window of the frame's moment ends, by what `recall` has read; 0: it slides. */
+  int64_t (*next)(const weir_rule_state *r);
+
+  /* weir_memo_lay_by(), of what the memory `next` has of the windows at its moment, read by now_us. */
+  void (*lay_by)(void *memory, const void *next, int64_t now_us);
+
+  /* Forgets what lies behind the memory, with the windows that were charged ahead of time. */
+  void (*drop_next)(void *memory);
+
+  /* After `begin`, of a settlement: whether what the memory knows shows that `cost` (above 0) of the charge
+   * of that stamp is there, so that `refund` can choose without a look. The take-back then reads along what
+   * `figures` needs. */
+  bool (*sure)(const weir_rule_state *r, int64_t at_us, int64_t cost);
+
+  void (*doubt)(void *memory, int64_t place, int64_t cost); /* weir_memo_doubt() */
+} weir_windows_table;
+
 /* What a rule needs of a method, and tables of what only some can do: where one of these is missing, all
  * that is in it is. */
 typedef struct weir_method {
@@ -41,7 +63,6 @@ typedef struct weir_method {
    * and so many for each cell of the rule. And of what the method knows besides while a machine runs,
    * zeroed before each begin(). */
   size_t memory_bytes, cell_bytes;
-  size_t next_bytes; /* behind these, with leases: of a window that was charged ahead of time */
   size_t state_bytes;
 
   /* Most operations of one round; one for each counter that cells fill comes on top. */
@@ -120,12 +141,8 @@ typedef struct weir_method {
   /* Settlements (settle.c), of rules that settle; else NULL.
    *
    * overrun: after a look, or for a charge that was confirmed: how much of `cost` (above 0) fits under
-   *   the limit and the rule's debt on top of what r believes.
-   * sure: after `begin`: whether what the memory knows shows that `cost` (above 0) of the charge of
-   *   that stamp is there, so that `refund` can choose without a look. NULL: never. The take-back then
-   *   reads along what `figures` needs. */
+   *   the limit and the rule's debt on top of what r believes. */
   int64_t (*overrun)(const weir_rule_state *r, int64_t cost);
-  bool (*sure)(const weir_rule_state *r, int64_t at_us, int64_t cost);
 
   /* By the memory alone, which they do not change, and without a machine: r has a rule, a memory, an
    * empty state and what is expected, its frame the settings and a moment.
@@ -138,20 +155,8 @@ typedef struct weir_method {
   /* What the memory says must be read again before anything rests on it. */
   void (*forget)(void *memory);
 
-  /* Of rules that count in one window at a time, else NULL: when that of the frame's moment ends, by
-   * what `recall` has read; and weir_memo_lay_by(), of what the memory `next` has of the windows at its
-   * moment, read by now_us. */
-  int64_t (*next)(const weir_rule_state *r);
-  void (*lay_by)(void *memory, const void *next, int64_t now_us);
-
-  /* Forgets what lies behind the memory, with the windows that were charged ahead of time. NULL: nothing
-   * in it points there. */
-  void (*drop_next)(void *memory);
-
-  /* weir_memo_doubt(). NULL: what buckets and logs charge does not go back in this way. */
-  void (*doubt)(void *memory, int64_t place, int64_t cost);
-
   const weir_plain_table *plain; /* NULL: no charge is plain */
+  const weir_windows_table *windows;
 } weir_method;
 
 extern const weir_method weir_window_method; /* fixed and sliding windows */

@@ -575,6 +575,11 @@ static void quota_lay_by(void *memory, const void *next, int64_t now_us) {
   if (kept->read_us > now_us) kept->read_us = now_us;
 }
 
+/* Without a lease nothing looks behind the memory. */
+static void quota_drop_next(void *memory) {
+  (void)memory;
+}
+
 static void quota_known(const weir_rule_state *r, weir_known *known) {
   const quota_memory *memory = r->memory;
   if (memory->read_us == 0 || r->frame->now_us - memory->start_us >= r->rule->period_us) return;
@@ -596,12 +601,20 @@ static void quota_doubt(void *memory, int64_t place, int64_t cost) {
 
 static const weir_plain_table quota_plain = {.plan = quota_plan_plain, .end = quota_end_plain};
 
+static const weir_windows_table quota_windows = {
+    .next_bytes = sizeof(quota_memory),
+    .next = quota_next,
+    .lay_by = quota_lay_by,
+    .drop_next = quota_drop_next,
+    .sure = quota_sure,
+    .doubt = quota_doubt,
+};
+
 const weir_method weir_quota_method = {
     .stage = WEIR_STAGE_COUNTERS,
     .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB | WEIR_NEED_CREATE | WEIR_NEED_PUT,
     .finds_out = true, /* a window opens only where the request that opens it fits */
     .memory_bytes = sizeof(quota_memory),
-    .next_bytes = sizeof(quota_memory),
     .state_bytes = sizeof(quota_state),
     .operations_most = 2 * GROUPS, /* a reset: all that is known of three groups */
     .ttl_us = quota_ttl_us,
@@ -615,12 +628,9 @@ const weir_method weir_quota_method = {
     .expect = quota_expect,
     .refund = quota_refund,
     .overrun = quota_overrun,
-    .sure = quota_sure,
     .recall = quota_recall,
     .known = quota_known,
-    .next = quota_next,
-    .lay_by = quota_lay_by,
     .forget = quota_forget,
-    .doubt = quota_doubt,
     .plain = &quota_plain,
+    .windows = &quota_windows,
 };

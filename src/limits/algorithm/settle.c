@@ -88,7 +88,8 @@ void weir_settle_begin(weir_machine *machine) {
     if (cost == 0) continue;
     machine->open |= 1U << i;
     if (cost < 0)
-      frame->blind = frame->blind && method->sure != NULL && method->sure(r, request->at_us, -cost);
+      frame->blind = frame->blind && method->windows != NULL &&
+                     method->windows->sure(r, request->at_us, -cost);
     else
       frame->blind = frame->blind && (method->charges_at_once || method->finds_out ||
                                       (method->blind != NULL && method->blind(r)));

@@ -520,13 +520,21 @@ static void window_doubt(void *memory, int64_t place, int64_t cost) {
 
 static const weir_plain_table window_plain = {.plan = window_plan_plain, .end = window_end_plain};
 
+static const weir_windows_table window_windows = {
+    .next_bytes = sizeof(weir_cell),
+    .next = window_next,
+    .lay_by = window_lay_by,
+    .drop_next = window_drop_next,
+    .sure = window_sure,
+    .doubt = window_doubt,
+};
+
 const weir_method weir_window_method = {
     .stage = WEIR_STAGE_COUNTERS,
     .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB,
     .charges_at_once = true,
     .memory_bytes = sizeof(weir_window_memory),
     .cell_bytes = sizeof(weir_cell),
-    .next_bytes = sizeof(weir_cell),
     .state_bytes = sizeof(window_state),
     .operations_most = 3, /* cells touch two counters more than they fill; one more to take back */
     .ttl_us = window_ttl_us,
@@ -541,13 +549,9 @@ const weir_method weir_window_method = {
     .expect = window_expect,
     .refund = window_refund,
     .overrun = window_overrun,
-    .sure = window_sure,
     .recall = window_recall,
     .known = window_known,
-    .next = window_next,
-    .lay_by = window_lay_by,
-    .drop_next = window_drop_next,
     .forget = window_forget,
-    .doubt = window_doubt,
     .plain = &window_plain,
+    .windows = &window_windows,
 };
