@@ -192,16 +192,18 @@ int64_t weir_bucket_count(weir_rule_state *r, int64_t cost) {
   return ((weir_bucket_state *)r->state)->ahead += cost * r->rule->token_units;
 }
 
-int64_t weir_bucket_delay(const weir_rule_state *r, int64_t cost) {
+static int64_t bucket_delay(const weir_rule_state *r, int64_t cost) {
   return weir_bucket_delay_us(r->rule, ((const weir_bucket_state *)r->state)->ahead, cost);
 }
 
-int64_t weir_bucket_slot(const weir_rule_state *r) {
+static int64_t bucket_slot(const weir_rule_state *r) {
   int64_t ahead = ((const weir_bucket_state *)r->state)->ahead, now_us = r->frame->now_us;
   bool swaps = r->frame->settings->traits & WEIR_TRAIT_SWAP;
   return swaps ? weir_bucket_wrap(r->rule, now_us, ahead)
                : weir_bucket_offset(r->rule, now_us) + ahead;
 }
+
+const weir_delaying_table weir_bucket_delaying = {.delay = bucket_delay, .slot = bucket_slot};
 
 /* On what a wrong clock has left nothing is charged: it may be put back at any time. */
 int64_t weir_bucket_settles(const weir_rule_state *r, int64_t cost) {

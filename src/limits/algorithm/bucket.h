@@ -20,7 +20,7 @@
 #ifndef WEIR_ALGORITHM_BUCKET_H
 #define WEIR_ALGORITHM_BUCKET_H
 
-#include "algorithm/algorithm.h"
+#include "algorithm/method.h"
 
 /* --- arithmetic --------------------------------------------------------------------------------
  */
@@ -122,8 +122,7 @@ int64_t weir_bucket_allows(const weir_rule_state *r, const weir_request_state *r
 int64_t weir_bucket_count(weir_rule_state *r, int64_t cost);
 void weir_bucket_figures(const weir_rule_state *r, const weir_request_state *request, int64_t cost,
                          bool denied, weir_decision *decision);
-int64_t weir_bucket_delay(const weir_rule_state *r, int64_t cost);
-int64_t weir_bucket_slot(const weir_rule_state *r); /* as it is stored */
+extern const weir_delaying_table weir_bucket_delaying;
 int64_t weir_bucket_settles(const weir_rule_state *r, int64_t cost);
 void weir_bucket_expect(weir_rule_state *r, int64_t cost);
 void weir_bucket_forget(void *memory);

@@ -445,12 +445,11 @@ const weir_method weir_raise_method = {
     .room = weir_bucket_allows,
     .count = weir_bucket_count,
     .figures = weir_bucket_figures,
-    .delay = weir_bucket_delay,
-    .slot = weir_bucket_slot,
     .expect = weir_bucket_expect,
     .refund = weir_bucket_refund,
     .overrun = weir_bucket_settles,
     .recall = raise_load,
     .known = raise_known,
     .forget = weir_bucket_forget,
+    .delaying = &weir_bucket_delaying,
 };

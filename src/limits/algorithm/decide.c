@@ -128,7 +128,7 @@ void weir_decide_settled(weir_machine *machine, weir_request_state *request) {
 
 /* A request that takes this now waits as long as the rule that asks for the longest delay. */
 static void add_delay(const weir_rule_state *r, weir_request_state *request, int64_t cost) {
-  int64_t delay_us = r->method->delay(r, cost);
+  int64_t delay_us = r->method->delaying->delay(r, cost);
   if (delay_us > request->decision.delay_us) request->decision.delay_us = delay_us;
   if (request->ends != NULL) request->ends[r->index] = delay_us > 0 ? 0 : WEIR_NO_SLOT;
 }
@@ -192,7 +192,7 @@ static void decide_peek(weir_machine *machine, weir_request_state *request) {
   for (size_t i = 0; denying == 0 && i < machine->frame.stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
     int64_t cost = weir_request_cost(request, i);
-    if (cost > 0 && r->method->delay != NULL) add_delay(r, request, cost);
+    if (cost > 0 && r->method->delaying != NULL) add_delay(r, request, cost);
   }
   settle(machine, request, denying);
 }
@@ -273,13 +273,15 @@ static bool decide_take(weir_machine *machine, weir_request_state *request, unsi
   request->denying = denying;
   for (size_t i = 0; denying == 0 && i < rule_count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
+    const weir_delaying_table *delaying = r->method->delaying;
+    const weir_holding_table *holding = r->method->holding;
     int64_t cost = rules >> i & 1U ? weir_request_cost(request, i) : 0;
     if (cost == 0) continue;
-    if (r->method->delay != NULL) add_delay(r, request, cost);
+    if (delaying != NULL) add_delay(r, request, cost);
     r->method->count(r, cost);
-    if (request->ends == NULL || r->method->slot == NULL) continue;
-    if (r->method->delay == NULL || request->ends[i] != WEIR_NO_SLOT)
-      request->ends[i] = r->method->slot(r);
+    if (request->ends == NULL) continue;
+    if (holding != NULL) request->ends[i] = holding->end(r);
+    if (delaying != NULL && request->ends[i] != WEIR_NO_SLOT) request->ends[i] = delaying->slot(r);
   }
   if (denying == 0) {
     if (machine->charged_before != 0) count(machine, request, machine->charged_before, 1);

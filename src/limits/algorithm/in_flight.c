@@ -282,7 +282,7 @@ static void in_flight_figures(const weir_rule_state *r, const weir_request_state
 }
 
 /* Of what was just counted, the end of the last epoch that is paid. */
-static int64_t in_flight_slot(const weir_rule_state *r) {
+static int64_t in_flight_end(const weir_rule_state *r) {
   const in_flight_state *state = r->state;
   return (state->epoch + (state->paid[NEXT] ? 2 : 1)) * r->rule->period_us;
 }
@@ -348,6 +348,9 @@ static void in_flight_forget(void *memory) {
   ((in_flight_memory *)memory)->known = false;
 }
 
+static const weir_holding_table in_flight_holding = {.end = in_flight_end,
+                                                     .renew = in_flight_renew};
+
 const weir_method weir_in_flight_method = {
     .stage = WEIR_STAGE_COUNTERS,
     .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB,
@@ -363,11 +366,10 @@ const weir_method weir_in_flight_method = {
     .room = in_flight_room,
     .count = in_flight_count,
     .figures = in_flight_figures,
-    .slot = in_flight_slot,
     .expect = in_flight_expect,
     .refund = in_flight_refund,
-    .renew = in_flight_renew,
     .recall = in_flight_recall,
     .known = in_flight_known,
     .forget = in_flight_forget,
+    .holding = &in_flight_holding,
 };

@@ -234,8 +234,8 @@ static void machine_plan(weir_machine *machine, weir_rule_state *r) {
       break;
     case WEIR_PHASE_RENEW: {
       int64_t cost = weir_request_cost(requests, r->index);
-      if (cost > 0 && r->method->renew != NULL)
-        r->method->renew(r, cost, &requests->ends[r->index]);
+      if (cost > 0 && r->method->holding != NULL)
+        r->method->holding->renew(r, cost, &requests->ends[r->index]);
       break;
     }
     default:

@@ -51,6 +51,26 @@ typedef struct weir_windows_table {
   void (*doubt)(void *memory, int64_t place, int64_t cost); /* weir_memo_doubt() */
 } weir_windows_table;
 
+/* Of rules that delay requests. */
+typedef struct weir_delaying_table {
+  /* How long the holder of this cost must wait, asked before it is counted. */
+  int64_t (*delay)(const weir_rule_state *r, int64_t cost);
+
+  /* Where the slot of what was just counted ends, as it is stored (weir_request_state.ends). */
+  int64_t (*slot)(const weir_rule_state *r);
+} weir_delaying_table;
+
+/* Of rules whose places are held. */
+typedef struct weir_holding_table {
+  /* Where the last period ends that is paid of what was just counted (weir_request_state.ends). */
+  int64_t (*end)(const weir_rule_state *r);
+
+  /* Pays `cost` (above 0) of what is held for one period more, round after round as the first ones;
+   * *end_us is the end of what is paid, in and out: later than it was only once the store has confirmed
+   * that in time. */
+  void (*renew)(weir_rule_state *r, int64_t cost, int64_t *end_us);
+} weir_holding_table;
+
 /* What a rule needs of a method, and tables of what only some can do: where one of these is missing, all
  * that is in it is. */
 typedef struct weir_method {
@@ -108,21 +128,14 @@ typedef struct weir_method {
   /* When the oldest that r believes was read. NULL: rules that read all of it in every decision. */
   int64_t (*oldest_us)(const weir_rule_state *r);
 
-  /* Counts a cost as admitted (below 0: no longer), in r and the memory. Called before `figures` and
-   * `delay` of the same request. Of rules with count=all it answers what then stands where r charges; with
+  /* Counts a cost as admitted (below 0: no longer), in r and the memory. Called before `figures` of the
+   * same request. Of rules with count=all it answers what then stands where r charges; with
    * a cost of 0 what does now. Of others the answer means nothing. */
   int64_t (*count)(weir_rule_state *r, int64_t cost);
 
   /* remaining, retry_after_us (where the cost is denied) and reset_after_us. */
   void (*figures)(const weir_rule_state *r, const weir_request_state *request, int64_t cost,
                   bool denied, weir_decision *decision);
-
-  /* How long the holder of this cost must wait, asked before it is counted. NULL: never. */
-  int64_t (*delay)(const weir_rule_state *r, int64_t cost);
-
-  /* Where the slot of what was just counted ends, or the last period that is paid of what is held
-   * (weir_request_state.ends). NULL: rules without either. */
-  int64_t (*slot)(const weir_rule_state *r);
 
   /* Writes down that this much of a charge stays in the store, once what was admitted is counted;
    * below 0: goes back: with weir_expect_count() or weir_expect_add(), and what it teaches of the
@@ -132,11 +145,6 @@ typedef struct weir_method {
   /* After a look: chooses what a refund of `cost` (above 0) gives back, in r->unused; 0 where it no
    * longer matters. False when less than that is charged. NULL: nothing ever goes back. */
   bool (*refund)(weir_rule_state *r, const weir_request_state *request, int64_t cost);
-
-  /* Pays `cost` (above 0) of what is held for one period more, round after round as the first ones;
-   * *end_us is the end of what is paid, in and out: later than it was only once the store has confirmed
-   * that in time. NULL: rules that hold nothing. */
-  void (*renew)(weir_rule_state *r, int64_t cost, int64_t *end_us);
 
   /* Settlements (settle.c), of rules that settle; else NULL.
    *
@@ -157,6 +165,8 @@ typedef struct weir_method {
 
   const weir_plain_table *plain; /* NULL: no charge is plain */
   const weir_windows_table *windows;
+  const weir_delaying_table *delaying; /* NULL: no request waits */
+  const weir_holding_table *holding;
 } weir_method;
 
 extern const weir_method weir_window_method; /* fixed and sliding windows */
