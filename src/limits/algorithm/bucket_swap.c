@@ -286,6 +286,7 @@ const weir_method weir_swap_method = {
     .store = swap_store,
     .answer = swap_answer,
     .room = weir_bucket_allows,
+    .oldest_us = weir_read_now_us,
     .count = weir_bucket_count,
     .figures = weir_bucket_figures,
     .expect = weir_bucket_expect,

@@ -106,7 +106,7 @@ static void settle(weir_machine *machine, weir_request_state *request, unsigned 
     return;
   for (size_t i = 0; i < rule_count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
-    int64_t read_us = r->method->oldest_us != NULL ? r->method->oldest_us(r) : oldest_us;
+    int64_t read_us = r->method->oldest_us(r);
     if (read_us < oldest_us) oldest_us = read_us;
   }
   int64_t until_us = machine->frame.clock_us + settings->local_denial_us;

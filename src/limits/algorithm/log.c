@@ -76,6 +76,11 @@ static void log_begin(weir_rule_state *r) {
   ((log_memory *)r->memory)->known = false;
 }
 
+static bool log_blind(const weir_rule_state *r) {
+  (void)r;
+  return false;
+}
+
 /* The logs of a stack are one log. The first of them keeps it (r->keeper): it alone counts and writes,
  * and reads what all need to know; each of the others reads the entry that decides for its own limit
  * and period. The keeper is answered, and tells all of them. */
@@ -374,6 +379,19 @@ static void log_figures(const weir_rule_state *r, const weir_request_state *requ
     decision->reset_after_us = newest_us + period - now_us;
 }
 
+/* An index that was used stays so, admitted or not: log_answer_count() has written it down. */
+static void log_expect(weir_rule_state *r, int64_t cost) {
+  (void)r;
+  (void)cost;
+}
+
+static bool log_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
+  (void)request;
+  (void)cost;
+  r->unused = 0;
+  return true;
+}
+
 /* --- by the memory alone -----------------------------------------------------------------------
  */
 
@@ -419,11 +437,15 @@ const weir_method weir_log_method = {
     .operations_most = PROBES + 2,
     .ttl_us = log_ttl_us,
     .begin = log_begin,
+    .blind = log_blind,
     .plan = log_plan,
     .answer = log_answer,
     .room = log_room,
+    .oldest_us = weir_read_now_us,
     .count = log_count,
     .figures = log_figures,
+    .expect = log_expect,
+    .refund = log_refund,
     .recall = log_recall,
     .known = log_known,
     .forget = log_forget,

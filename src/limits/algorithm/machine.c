@@ -67,8 +67,7 @@ static bool machine_judges_again(weir_machine *machine) {
     const weir_rule_state *r = &machine->rule_states[i];
     const weir_method *method = r->method;
     counts = counts && method->stage == WEIR_STAGE_COUNTERS;
-    if (frame->believes_firm && method->oldest_us != NULL)
-      old = old || method->oldest_us(r) < frame->now_us;
+    old = old || (frame->believes_firm && method->oldest_us(r) < frame->now_us);
   }
   bool in_flight = machine->retries || (members && counts);
   frame->looks_at_old = !in_flight;
@@ -437,10 +436,7 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   machine_begin(machine, now_us);
 
   const weir_rule_state *first = &machine->rule_states[0];
-  bool unseen =
-      machine->only_windows ||
-      (frame->stack->count == 1 &&
-       (first->method->finds_out || (first->method->blind != NULL && first->method->blind(first))));
+  bool unseen = machine->only_windows || (frame->stack->count == 1 && first->method->blind(first));
   frame->blind = unseen && !look_first && weir_has_takes(frame);
   if (requests->kind == WEIR_SETTLE)
     weir_settle_begin(machine);

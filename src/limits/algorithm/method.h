@@ -77,7 +77,6 @@ typedef struct weir_method {
   unsigned stage;       /* enum weir_stage */
   unsigned needs;       /* of a store: bits of enum weir_need */
   bool charges_at_once; /* a charge is one round and goes back whole: no look is needed before it */
-  bool finds_out; /* a charge asks for what it must know: a rule alone needs no look before it */
 
   /* Bytes of what a memo keeps of one rule, multiples of 8, where zeroed means nothing known: so many,
    * and so many for each cell of the rule. And of what the method knows besides while a machine runs,
@@ -95,8 +94,7 @@ typedef struct weir_method {
    * known. Begins every look and every charge. */
   void (*begin)(weir_rule_state *r);
 
-  /* Whether r, the only rule, may be charged without a look; asked after `begin`, unless
-   * `charges_at_once` or `finds_out` says so already. NULL: never. */
+  /* Whether r, the only rule, may be charged without a look; asked after `begin`. */
   bool (*blind)(const weir_rule_state *r);
 
   /* Plans operations for one round of a phase with weir_plan(). It is called again after every round,
@@ -125,7 +123,7 @@ typedef struct weir_method {
   /* The largest cost that fits on top of what r believes, for a request with these wishes; 0: none. */
   int64_t (*room)(const weir_rule_state *r, const weir_request_state *request);
 
-  /* When the oldest that r believes was read. NULL: rules that read all of it in every decision. */
+  /* When the oldest that r believes was read. */
   int64_t (*oldest_us)(const weir_rule_state *r);
 
   /* Counts a cost as admitted (below 0: no longer), in r and the memory. Called before `figures` of the
@@ -139,11 +137,11 @@ typedef struct weir_method {
 
   /* Writes down that this much of a charge stays in the store, once what was admitted is counted;
    * below 0: goes back: with weir_expect_count() or weir_expect_add(), and what it teaches of the
-   * share (plan.h). NULL: the method sees to it by itself. */
+   * share (plan.h). */
   void (*expect)(weir_rule_state *r, int64_t cost);
 
   /* After a look: chooses what a refund of `cost` (above 0) gives back, in r->unused; 0 where it no
-   * longer matters. False when less than that is charged. NULL: nothing ever goes back. */
+   * longer matters. False when less than that is charged. */
   bool (*refund)(weir_rule_state *r, const weir_request_state *request, int64_t cost);
 
   /* Settlements (settle.c), of rules that settle; else NULL.

@@ -40,12 +40,20 @@ bool weir_has_takes(const weir_frame *frame) {
   return false;
 }
 
+bool weir_always_blind(const weir_rule_state *r) {
+  (void)r;
+  return true;
+}
+
+int64_t weir_read_now_us(const weir_rule_state *r) {
+  return r->frame->now_us;
+}
+
 /* --- what is expected --------------------------------------------------------------------------
  */
 
 void weir_expect_change(weir_rule_state *r, int64_t cost) {
-  if (r->frame->settings->notices_loss && cost != 0 && r->method->expect != NULL)
-    r->method->expect(r, cost);
+  if (r->frame->settings->notices_loss && cost != 0) r->method->expect(r, cost);
 }
 
 void weir_expect_overrun(weir_rule_state *r, int64_t cost) {

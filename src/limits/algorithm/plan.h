@@ -25,6 +25,12 @@ uint32_t weir_plan_stake(int64_t part, int64_t whole);
 /* Begins a phase, with no round of it planned yet. */
 void weir_machine_enter(weir_machine *machine, weir_phase phase);
 
+/* weir_method.blind, where a charge asks for all that it must know, or goes back whole. */
+bool weir_always_blind(const weir_rule_state *r);
+
+/* weir_method.oldest_us, where every decision reads all that it rests on. */
+int64_t weir_read_now_us(const weir_rule_state *r);
+
 /* Whether some take is open. */
 bool weir_has_takes(const weir_frame *frame);
 

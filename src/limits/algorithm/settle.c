@@ -32,7 +32,7 @@ void weir_refund_choose(weir_machine *machine) {
   for (size_t i = 0; i < count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     int64_t cost = weir_request_cost(request, i);
-    if (cost == 0 || r->method->refund == NULL || r->method->refund(r, request, cost)) continue;
+    if (cost == 0 || r->method->refund(r, request, cost)) continue;
     weir_machine_settle_alone(machine, WEIR_BAD_COST);
     return;
   }
@@ -91,8 +91,7 @@ void weir_settle_begin(weir_machine *machine) {
       frame->blind = frame->blind && method->windows != NULL &&
                      method->windows->sure(r, request->at_us, -cost);
     else
-      frame->blind = frame->blind && (method->charges_at_once || method->finds_out ||
-                                      (method->blind != NULL && method->blind(r)));
+      frame->blind = frame->blind && method->blind(r);
   }
   if (frame->blind)
     weir_settle_choose(machine);

@@ -539,6 +539,7 @@ const weir_method weir_window_method = {
     .operations_most = 3, /* cells touch two counters more than they fill; one more to take back */
     .ttl_us = window_ttl_us,
     .begin = window_begin,
+    .blind = weir_always_blind,
     .plan = window_plan,
     .store = window_store,
     .answer = window_answer,
