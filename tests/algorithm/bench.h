@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algorithm/algorithm.h"
+#include "algorithm/view.h"
 
 struct bench {
   weir_stack stack;

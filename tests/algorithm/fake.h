@@ -4,7 +4,7 @@
 #ifndef TESTS_ALGORITHM_FAKE_H
 #define TESTS_ALGORITHM_FAKE_H
 
-#include "algorithm/algorithm.h"
+#include "algorithm/view.h"
 
 enum { FAKE_CLIENTS_MOST = 3 };
 

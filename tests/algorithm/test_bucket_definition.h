@@ -2,7 +2,7 @@
 #ifndef TESTS_ALGORITHM_TEST_BUCKET_DEFINITION_H
 #define TESTS_ALGORITHM_TEST_BUCKET_DEFINITION_H
 
-#include "algorithm/algorithm.h"
+#include "algorithm/view.h"
 
 __extension__ typedef __int128 wide;
 

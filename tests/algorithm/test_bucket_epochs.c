@@ -115,7 +115,8 @@ static void repeats_a_denial_across_a_roll(void **state) {
   take(b, &b->other, roll - 1000, 4);
   assert_false(take(b, &b->one, roll - 1000, 2)->allowed);
   weir_request_state again = {.kind = WEIR_TAKE, .cost = 2};
-  assert_true(weir_settle_locally(&b->stack, &b->one.settings, b->one.memo, roll + 1000, &again));
+  assert_true(weir_settle_locally(
+      &(weir_view){&b->stack, &b->one.settings, b->one.memo, roll + 1000}, &again));
   assert_int_equal(again.decision.retry_after_us, TOKEN - 2000);
   assert_int_equal(again.decision.reset_after_us, 4 * TOKEN - 2000);
   tear_down(b);

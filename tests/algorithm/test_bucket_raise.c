@@ -235,7 +235,8 @@ static void remembers_a_denial_but_not_what_was_taken_back(void **state) {
   take(b, &b->other, NOW, 4);
   client_finish(&b->one, &b->store, NOW);
   weir_request_state again = {.kind = WEIR_TAKE, .cost = 3};
-  assert_true(weir_settle_locally(&b->stack, &b->one.settings, b->one.memo, NOW + 1, &again));
+  assert_true(
+      weir_settle_locally(&(weir_view){&b->stack, &b->one.settings, b->one.memo, NOW + 1}, &again));
   assert_int_equal(again.decision.retry_after_us, 2 * TOKEN - 1);
   tear_down(b);
 }

@@ -94,9 +94,9 @@ static void remember(struct run *run, const weir_request_state *request, const i
 
 /* A process's denial by what it knows must be the store's own. */
 static bool settles_locally(struct run *run, struct client *client, size_t count) {
-  bool settled = run->client_count == 1 && count == 1 &&
-                 weir_settle_locally(client->stack, &client->settings, client->memo, run->now_us,
-                                     &client->requests[0]);
+  const weir_view view = {client->stack, &client->settings, client->memo, run->now_us};
+  bool settled =
+      run->client_count == 1 && count == 1 && weir_settle_locally(&view, &client->requests[0]);
   run->local += settled;
   return settled;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algorithm/algorithm.h"
+#include "algorithm/view.h"
 
 enum { STORE_KEYS_MOST = 16, CLIENT_REQUESTS_MOST = 4 };
 

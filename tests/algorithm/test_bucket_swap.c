@@ -164,10 +164,12 @@ static void repeats_a_denial_from_memory(void **state) {
   take(b, &b->other, NOW, 5);
   take(b, &b->one, NOW, 2);
   weir_request_state again = {.kind = WEIR_TAKE, .cost = 2};
-  assert_true(weir_settle_locally(&b->stack, &b->one.settings, b->one.memo, NOW + 30000, &again));
+  assert_true(weir_settle_locally(
+      &(weir_view){&b->stack, &b->one.settings, b->one.memo, NOW + 30000}, &again));
   assert_int_equal(again.decision.retry_after_us, 2 * TOKEN - 30000);
   again = (weir_request_state){.kind = WEIR_TAKE, .cost = 1};
-  assert_false(weir_settle_locally(&b->stack, &b->one.settings, b->one.memo, NOW + 30000, &again));
+  assert_false(weir_settle_locally(
+      &(weir_view){&b->stack, &b->one.settings, b->one.memo, NOW + 30000}, &again));
   tear_down(b);
 }
 

@@ -310,7 +310,8 @@ static void leaving_frees_for_the_next(void **state) {
   go_on(&p, BEGIN_US); /* denied, and remembered */
   weir_request_state again = {.cost = 1};
   keep(&p.b);
-  assert_true(weir_settle_locally(&p.b.stack, &p.b.settings, p.b.memo, BEGIN_US + 9, &again));
+  assert_true(
+      weir_settle_locally(&(weir_view){&p.b.stack, &p.b.settings, p.b.memo, BEGIN_US + 9}, &again));
   assert_false(again.decision.allowed);
   p.ends[0] = END_US;
   leave(&p, 1, BEGIN_US, BEGIN_US + 10);
@@ -318,7 +319,8 @@ static void leaving_frees_for_the_next(void **state) {
   go_on(&p, BEGIN_US + 11);
   keep(&p.b);
   again = (weir_request_state){.cost = 1};
-  assert_false(weir_settle_locally(&p.b.stack, &p.b.settings, p.b.memo, BEGIN_US + 12, &again));
+  assert_false(weir_settle_locally(&(weir_view){&p.b.stack, &p.b.settings, p.b.memo, BEGIN_US + 12},
+                                   &again));
   tear_down(&p.b);
 }
 

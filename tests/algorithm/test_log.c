@@ -248,19 +248,23 @@ static void remembers_a_denial_until_its_entry_is_old(void **state) {
   weir_request_state request = {.cost = 1};
   weir_memo *memo = world->clients[0].memo;
   fake_take(world, 0, 1);
-  assert_false(weir_settle_locally(&world->stack, &world->settings, memo, BEGIN, &request));
+  assert_false(
+      weir_settle_locally(&(weir_view){&world->stack, &world->settings, memo, BEGIN}, &request));
   world->now_us += W - 30000;
   assert_false(fake_take(world, 0, 1)->allowed);
-  assert_true(weir_settle_locally(&world->stack, &world->settings, memo, BEGIN + W - 1, &request));
+  assert_true(weir_settle_locally(
+      &(weir_view){&world->stack, &world->settings, memo, BEGIN + W - 1}, &request));
   assert_int_equal(request.decision.retry_after_us, 1);
   assert_int_equal(request.decision.reset_after_us, 1);
   assert_int_equal(request.decision.remaining, WEIR_NOT_KNOWN);
-  assert_false(weir_settle_locally(&world->stack, &world->settings, memo, BEGIN + W, &request));
+  assert_false(weir_settle_locally(&(weir_view){&world->stack, &world->settings, memo, BEGIN + W},
+                                   &request));
   world->now_us = BEGIN + W;
   assert_true(fake_take(world, 0, 1)->allowed);
   memo->denied_cost = 1; /* as if it denied: the next one is measured against another entry */
   memo->denied_until_us = BEGIN + 2 * W;
-  assert_false(weir_settle_locally(&world->stack, &world->settings, memo, BEGIN + W, &request));
+  assert_false(weir_settle_locally(&(weir_view){&world->stack, &world->settings, memo, BEGIN + W},
+                                   &request));
   fake_close(world);
 }
 

@@ -347,10 +347,12 @@ static void remembers_a_denial_until_its_window_ends(void **state) {
   fake_take(world, 0, 1); /* the memo is renewed by the look */
   weir_request_state request = {.cost = 1};
   const weir_memo *memo = client_of(world, 0)->memo;
-  assert_true(weir_settle_locally(&world->stack, &world->settings, memo, BEGIN + W - 1, &request));
+  assert_true(weir_settle_locally(
+      &(weir_view){&world->stack, &world->settings, memo, BEGIN + W - 1}, &request));
   assert_int_equal(request.decision.retry_after_us, 1);
   assert_int_equal(request.decision.remaining, 0);
-  assert_false(weir_settle_locally(&world->stack, &world->settings, memo, BEGIN + W, &request));
+  assert_false(weir_settle_locally(&(weir_view){&world->stack, &world->settings, memo, BEGIN + W},
+                                   &request));
   fake_close(world);
 }
 
@@ -364,8 +366,9 @@ static void repeats_no_denial_of_a_window_that_has_gone(void **state) {
   fake_write(world, WEIR_PLACE_COUNT, 600 * W, 0, 3);
   fake_key(world, WEIR_PLACE_OPEN, 10, 0)->present = false;
   assert_false(fake_take(world, 0, 1)->allowed);
-  assert_false(weir_settle_locally(&world->stack, &world->settings, client_of(world, 0)->memo,
-                                   world->now_us, &request));
+  assert_false(weir_settle_locally(
+      &(weir_view){&world->stack, &world->settings, client_of(world, 0)->memo, world->now_us},
+      &request));
   assert_true(fake_take(world, 0, 1)->allowed);
   fake_close(world);
 }

@@ -72,13 +72,13 @@ static void answers_a_denied_cost_from_memory_for_a_while(void **state) {
   answer(&b, 0, WEIR_DONE, 9);
   weir_machine_resume(b.machine, 0, false, b.operations);
   keep(&b);
-  assert_true(weir_settle_locally(&b.stack, &b.settings, b.memo, 49999, &again));
+  assert_true(weir_settle_locally(&(weir_view){&b.stack, &b.settings, b.memo, 49999}, &again));
   assert_false(again.decision.allowed);
   assert_int_equal(again.decision.source, WEIR_SOURCE_LOCAL);
   assert_int_equal(again.decision.retry_after_us, 1000000 - 49999);
-  assert_false(weir_settle_locally(&b.stack, &b.settings, b.memo, 50000, &again));
+  assert_false(weir_settle_locally(&(weir_view){&b.stack, &b.settings, b.memo, 50000}, &again));
   again = (weir_request_state){.cost = 4};
-  assert_false(weir_settle_locally(&b.stack, &b.settings, b.memo, 10, &again));
+  assert_false(weir_settle_locally(&(weir_view){&b.stack, &b.settings, b.memo, 10}, &again));
   tear_down(&b);
 }
 

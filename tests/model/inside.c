@@ -84,9 +84,8 @@ weir_status inside_settle(void *owner, weir_request_state *request) {
   int64_t now_us = world_clock_us(model, client);
   bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
   if (decided && weir_settle_never(&model->continued, now_us, request)) return request->status;
-  if (decided && weir_settle_locally(&model->continued, &model->inside_settings, client->inside,
-                                     now_us, request))
-    return request->status;
+  const weir_view view = {&model->continued, &model->inside_settings, client->inside, now_us};
+  if (decided && weir_settle_locally(&view, request)) return request->status;
   weir_machine_init(machine, &model->continued, &model->inside_settings);
   weir_turn turn =
       weir_machine_start(machine, now_us, client->inside, request, model->inside_operations);

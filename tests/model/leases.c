@@ -65,13 +65,17 @@ bool lease_answers(struct model *model, struct client *client, weir_request_stat
   return true;
 }
 
+static weir_view view_of(const struct model *model, const struct client *client) {
+  return (weir_view){&model->stack, &model->settings, client->memo, client->start_us};
+}
+
 /* What is usable counts as room: only the rest can be denied out of the memo. */
 bool lease_denies(struct model *model, struct client *client, weir_request_state *request) {
   int64_t room = 0;
   if (client->wallet != NULL) room = weir_stock_room(client->stock, client->start_us);
+  const weir_view view = view_of(model, client);
   request->held = room;
-  bool denied = weir_settle_locally(client_stack(model, client), &model->settings, client->memo,
-                                    client->start_us, request);
+  bool denied = weir_settle_locally(&view, request);
   request->held = 0;
   if (!denied) weir_request_offer(&model->stack, request);
   return denied;
@@ -153,7 +157,8 @@ weir_request_state *lease_refill(struct model *model, struct client *client, int
 
 /* A group that only charges ahead, as if the next window had begun. */
 weir_request_state *lease_next(struct model *model, struct client *client, int64_t lease) {
-  client->from_us = weir_memo_next(&model->stack, &model->settings, client->memo, client->start_us);
+  const weir_view view = view_of(model, client);
+  client->from_us = weir_view_next(&view);
   if (client->from_us == 0) return NULL;
   weir_request_state *request = lease_ask(model, client, NULL, lease);
   if (request != NULL) request->early = true;

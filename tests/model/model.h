@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "algorithm/algorithm.h"
+#include "algorithm/view.h"
 #include "memo/account.h"
 #include "memo/lease.h"
 

@@ -14,7 +14,8 @@
  * each is told, and ends what cannot be decided; settle.c gives back, and charges or gives back what the
  * real cost was beside the estimate. Below the methods stand plan.c (planning, what the store must still
  * hold, and what part of all is this process's own) and bucket.c, what buckets mean however they are
- * stored. method.c says which method serves a rule, and lays memos out.
+ * stored. method.c says which method serves a rule, and lays memos out; view.c says what a memo alone
+ * knows.
  */
 #ifndef WEIR_ALGORITHM_ALGORITHM_H
 #define WEIR_ALGORITHM_ALGORITHM_H
@@ -361,17 +362,6 @@ bool weir_machine_keeps(const weir_machine *machine, const weir_request_state *r
 weir_turn weir_machine_give_up(weir_machine *machine, weir_request_state *request,
                                weir_operation *operations);
 
-/* What fits under rule i by the memo alone, for a request with these wishes, and what a cost would be
- * told, unless `figures` is NULL. False: too little is known. */
-bool weir_memo_recall(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
-                      size_t i, int64_t now_us, const weir_request_state *request, int64_t cost,
-                      int64_t *room, weir_decision *figures);
-
-/* What rule i tells an admitted request by the memo alone. False: too little is known. */
-bool weir_memo_tell(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
-                    size_t i, int64_t now_us, const weir_request_state *request,
-                    weir_decision *figures);
-
 /* Of what was charged to this place of rule i `cost` goes back without a machine: it is expected no
  * more, and what else is there has to be read again. Buckets and logs are not concerned. */
 void weir_memo_doubt(const weir_stack *stack, weir_memo *memo, size_t i, int64_t place,
@@ -379,11 +369,6 @@ void weir_memo_doubt(const weir_stack *stack, weir_memo *memo, size_t i, int64_t
 
 /* The same of all that a memo believes: what was given back is not known. */
 void weir_memo_doubt_all(const weir_stack *stack, const weir_settings *settings, weir_memo *memo);
-
-/* When the first of the windows that are open now ends, and the next begins. 0: too little is known, or
- * some rule has no such windows. */
-int64_t weir_memo_next(const weir_stack *stack, const weir_settings *settings,
-                       const weir_memo *memo, int64_t now_us);
 
 /* Keeps what the memo `next` of a machine says, which charged the next windows ahead of time: it
  * counts once they have begun. */
@@ -394,28 +379,5 @@ void weir_memo_lay_by(const weir_stack *stack, const weir_settings *settings, we
  * What was denied there was above another limit. */
 void weir_memo_take_over(const weir_stack *stack, weir_memo *memo, const weir_stack *old_stack,
                          const weir_memo *old);
-
-/* What a memo last knew of rule i, in parts: all but the count where there is nothing. */
-void weir_memo_known(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
-                     size_t i, int64_t now_us, weir_known *known);
-
-/* Settles a request that needs no store: a cost that never fits, or one that the memo shows to be
- * denied. An up-to request is cut to what can fit at all. */
-bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_request_state *request);
-bool weir_settle_locally(const weir_stack *stack, const weir_settings *settings,
-                         const weir_memo *memo, int64_t now_us, weir_request_state *request);
-
-/* Settles as admitted a request whose cost was charged before, of which `room` is left. False: what
- * is known is not enough for its figures, and it is not settled unless it must be: then they are
- * WEIR_NOT_KNOWN. */
-bool weir_settle_leased(const weir_stack *stack, const weir_settings *settings,
-                        const weir_memo *memo, int64_t now_us, int64_t room, bool must,
-                        weir_request_state *request);
-
-/* Settles as denied a request that makes way for others until pause_us from now. False: too little
- * is known to tell it when to come again. */
-bool weir_settle_paused(const weir_stack *stack, const weir_settings *settings,
-                        const weir_memo *memo, int64_t now_us, int64_t pause_us,
-                        weir_request_state *request);
 
 #endif

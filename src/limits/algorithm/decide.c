@@ -1,6 +1,6 @@
-/* Deciding: which requests of a group fit, first come, first served, and what each is told; what can be
- * answered without the store, by the request alone or by what the memo remembers; and the end of a group
- * that cannot be decided, by what an outcome without an answer means. A leaf: it goes on to no phase.
+/* Deciding: which requests of a group fit, first come, first served, and what each is told; and the end of
+ * a group that cannot be decided, by what an outcome without an answer means. A leaf: it goes on to no
+ * phase.
  *
  * A request that does not fit does not stop a later, smaller one (greedy): the outcome is that of
  * some serial order in which each denied request came and went before the next one. After a look,
@@ -73,11 +73,6 @@ weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision fig
   return spoken;
 }
 
-/* A denial that can be repeated speaks for every request that asks no less. */
-static bool is_repeatable(const weir_request_state *request) {
-  return request->kind == WEIR_TAKE && request->costs == NULL && !request->up_to && !request->waits;
-}
-
 /* Tells a request what all rules say, and whether they deny. A denial that speaks for others is kept for as
  * long as what it rests on may be used, and, from its answer on, as the option allows: of a store that is
  * far away it would be over on arrival. */
@@ -102,7 +97,8 @@ static void settle(weir_machine *machine, weir_request_state *request, unsigned 
   if (denying == 0 || request->kind != WEIR_TAKE || request->ahead) return;
 
   memo->must_peek = true;
-  if (!is_repeatable(request) || (memo->denied_cost != 0 && memo->denied_cost <= request->charge))
+  if (!weir_is_repeatable(request) ||
+      (memo->denied_cost != 0 && memo->denied_cost <= request->charge))
     return;
   for (size_t i = 0; i < rule_count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
@@ -352,127 +348,6 @@ void weir_decide_denied(weir_machine *machine) {
   weir_decide_rest(machine);
 }
 
-/* --- without the store -------------------------------------------------------------------------
- */
-
-bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_request_state *request) {
-  size_t i = 0;
-  weir_request_offer(stack, request);
-  while (i < stack->count && weir_request_cost(request, i) <= stack->rules[i].capacity)
-    i++;
-  if (i == stack->count) return false;
-  const weir_rule *rule = &stack->rules[i];
-  request->decision = (weir_decision){
-      .source = WEIR_SOURCE_LOCAL,
-      .rule = (uint32_t)i,
-      .limit = rule->capacity,
-      .remaining = WEIR_NOT_KNOWN,
-      .retry_after_us = WEIR_NEVER,
-      .reset_after_us = WEIR_NOT_KNOWN,
-      .delay_us = rule->hold_us,
-      .cost = request->costs != NULL ? WEIR_OWN_COSTS : request->cost,
-      .at_us = now_us,
-  };
-  request->status = WEIR_OK;
-  return request->settled = true;
-}
-
-/* What each rule says to this request by the memo alone, and which of them deny it. False: it does
- * not know enough. */
-static bool recall(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
-                   int64_t now_us, const weir_request_state *request,
-                   weir_decision figures[WEIR_RULES_MOST], unsigned *denying) {
-  size_t i = 0;
-  *denying = 0;
-  do { /* a stack has a rule */
-    int64_t room;
-    figures[i] = (weir_decision){.cost = request->charge};
-    if (!weir_memo_recall(stack, settings, memo, i, now_us, request, request->charge, &room,
-                          &figures[i]))
-      return false;
-    if (room < request->charge) *denying |= 1U << i;
-  } while (++i < stack->count);
-  return true;
-}
-
-static void settle_by_memo(const weir_stack *stack, const weir_decision figures[], int64_t now_us,
-                           unsigned denying, weir_request_state *request) {
-  request->decision = weir_decide_speak(stack, figures, request, denying);
-  request->decision.source = WEIR_SOURCE_LOCAL;
-  request->decision.at_us = now_us;
-  request->status = WEIR_OK;
-  request->settled = true;
-}
-
-bool weir_settle_locally(const weir_stack *stack, const weir_settings *settings,
-                         const weir_memo *memo, int64_t now_us, weir_request_state *request) {
-  weir_decision figures[WEIR_RULES_MOST];
-  unsigned denying;
-  if (!settings->local_denial || memo->denied_cost == 0 || now_us < memo->denied_at_us ||
-      now_us >= memo->denied_until_us)
-    return false;
-  weir_request_offer(stack, request);
-  if (request->charge < memo->denied_cost) return false;
-  if (stack->count_all || !is_repeatable(request)) return false;
-  if (!recall(stack, settings, memo, now_us, request, figures, &denying) || denying == 0)
-    return false;
-  settle_by_memo(stack, figures, now_us, denying, request);
-  return true;
-}
-
-/* The same of one rule that admits: it speaks for itself. */
-static void settle_alone(const weir_rule *rule, const weir_decision *figures, int64_t now_us,
-                         weir_request_state *request) {
-  request->decision = (weir_decision){.allowed = true,
-                                      .source = WEIR_SOURCE_LOCAL,
-                                      .limit = rule->capacity,
-                                      .remaining = figures->remaining,
-                                      .reset_after_us = figures->reset_after_us,
-                                      .cost = request->held + request->charge,
-                                      .at_us = now_us};
-  request->status = WEIR_OK;
-  request->settled = true;
-}
-
-/* What others have of the limit is in the memo, as far as this process knows; what it holds itself
- * counts there as charged, and is room. */
-bool weir_settle_leased(const weir_stack *stack, const weir_settings *settings,
-                        const weir_memo *memo, int64_t now_us, int64_t room, bool must,
-                        weir_request_state *request) {
-  weir_decision figures[WEIR_RULES_MOST];
-  bool known = true;
-  size_t i = 0;
-  do { /* a stack has a rule */
-    figures[i] = (weir_decision){.cost = request->charge};
-    known = known && weir_memo_tell(stack, settings, memo, i, now_us, request, &figures[i]);
-    figures[i].remaining = weir_rule_remaining(&stack->rules[i], figures[i].remaining, room);
-  } while (++i < stack->count);
-  if (!known && !must) return false;
-  for (i = 0; i < stack->count && !known; i++)
-    figures[i] = (weir_decision){.cost = request->charge, .remaining = WEIR_NOT_KNOWN};
-  request->decision.delay_us = 0;
-  if (stack->count == 1)
-    settle_alone(&stack->rules[0], &figures[0], now_us, request);
-  else
-    settle_by_memo(stack, figures, now_us, 0, request);
-  if (!known) request->decision.reset_after_us = WEIR_NOT_KNOWN;
-  return known;
-}
-
-/* A rule that denies tells its own wait; where none does, the pause is what it waits for. */
-bool weir_settle_paused(const weir_stack *stack, const weir_settings *settings,
-                        const weir_memo *memo, int64_t now_us, int64_t pause_us,
-                        weir_request_state *request) {
-  weir_decision figures[WEIR_RULES_MOST];
-  unsigned denying;
-  if (!settings->local_denial || !is_repeatable(request) ||
-      !recall(stack, settings, memo, now_us, request, figures, &denying))
-    return false;
-  if (denying == 0) figures[0].retry_after_us = pause_us;
-  settle_by_memo(stack, figures, now_us, denying != 0 ? denying : 1, request);
-  return true;
-}
-
 /* --- what cannot be decided --------------------------------------------------------------------
  */
 
@@ -497,7 +372,7 @@ weir_status weir_machine_when_late(const weir_machine *machine, weir_status stat
 }
 
 /* The memo is believed no more, but for what is expected and that others swap the key. What was last
- * known stays readable for weir_memo_known(); after a reset, nothing does. */
+ * known stays readable for weir_view_known(); after a reset, nothing does. */
 void weir_machine_fail(weir_machine *machine, weir_status status) {
   weir_frame *frame = &machine->frame;
   weir_memo *memo = frame->memo;

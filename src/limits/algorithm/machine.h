@@ -21,6 +21,11 @@ bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool fi
  * overflow. */
 bool weir_decide_keeps(weir_rule_state *r);
 
+/* A denial that can be repeated speaks for every request that asks no less. */
+static inline bool weir_is_repeatable(const weir_request_state *request) {
+  return request->kind == WEIR_TAKE && request->costs == NULL && !request->up_to && !request->waits;
+}
+
 /* One answer out of what all rules that take part say: those with a cost. `denying`: one bit for each
  * that denies. */
 weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision figures[],

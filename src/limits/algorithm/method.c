@@ -6,13 +6,9 @@
  */
 #include "algorithm/method.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "algorithm/window.h"
-
-/* Of what a method knows besides, at the most. */
-enum { STATE_WORDS = 12 };
 
 const weir_method *weir_method_of(const weir_rule *rule, unsigned traits) {
   static const weir_method *const methods[] = {
@@ -56,75 +52,6 @@ const void *weir_memo_own(const weir_stack *stack, const weir_memo *memo, size_t
   return (const char *)memo + memory_offset(stack, i);
 }
 
-/* A rule in no machine. Its memory is only read. Every request that a lease admits comes by here: member by
- * member this takes a third of the time that it takes to set all of it to 0 first. */
-static inline void remember(const weir_stack *stack, weir_frame *frame, const weir_memo *memo,
-                            size_t i, weir_rule_state *r) {
-  r->frame = frame;
-  r->rule = &stack->rules[i];
-  r->method = weir_method_of(r->rule, frame->settings->traits);
-  r->memory = (void *)(uintptr_t)weir_memo_own(stack, memo, i);
-  r->state = NULL;
-  r->expected = (weir_expected *)(uintptr_t)&memo->expected[i];
-  r->lesson = NULL;
-  r->keeper = r;
-  r->index = (uint32_t)i;
-  r->ttl_us = 0;
-  r->step = 0;
-  r->charged = r->conflict = r->went_back = false;
-  r->wanted = r->charge = r->unused = r->place = 0;
-  r->room = r->reset_after_us = 0;
-}
-
-/* What a rule in no machine stands in. */
-typedef struct recalled {
-  weir_frame frame;
-  weir_rule_state r;
-  int64_t state[STATE_WORDS];
-} recalled;
-
-/* False: too little is known. */
-static inline bool recall(const weir_stack *stack, const weir_settings *settings,
-                          const weir_memo *memo, size_t i, int64_t now_us, recalled *to) {
-  to->frame = (weir_frame){.settings = settings, .now_us = now_us};
-  remember(stack, &to->frame, memo, i, &to->r);
-  to->r.state = to->state;
-  assert(to->r.method->state_bytes <= sizeof to->state);
-  memset(to->state, 0, to->r.method->state_bytes);
-  return to->r.method->recall(&to->r);
-}
-
-bool weir_memo_recall(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
-                      size_t i, int64_t now_us, const weir_request_state *request, int64_t cost,
-                      int64_t *room, weir_decision *figures) {
-  recalled to;
-  if (!recall(stack, settings, memo, i, now_us, &to)) return false;
-  *room = to.r.method->room(&to.r, request);
-  if (figures != NULL) to.r.method->figures(&to.r, request, cost, *room < cost, figures);
-  return true;
-}
-
-bool weir_memo_tell(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
-                    size_t i, int64_t now_us, const weir_request_state *request,
-                    weir_decision *figures) {
-  recalled to;
-  if (!recall(stack, settings, memo, i, now_us, &to)) return false;
-  to.r.method->figures(&to.r, request, request->charge, false, figures);
-  return true;
-}
-
-int64_t weir_memo_next(const weir_stack *stack, const weir_settings *settings,
-                       const weir_memo *memo, int64_t now_us) {
-  int64_t first_us = INT64_MAX;
-  for (size_t i = 0; i < stack->count; i++) {
-    recalled to;
-    if (!recall(stack, settings, memo, i, now_us, &to) || to.r.method->windows == NULL) return 0;
-    int64_t next_us = to.r.method->windows->next(&to.r);
-    if (next_us < first_us) first_us = next_us;
-  }
-  return first_us;
-}
-
 void weir_memo_lay_by(const weir_stack *stack, const weir_settings *settings, weir_memo *memo,
                       const weir_memo *next, int64_t now_us) {
   for (size_t i = 0; i < stack->count; i++)
@@ -146,16 +73,6 @@ void weir_memo_take_over(const weir_stack *stack, weir_memo *memo, const weir_st
     memcpy(own, weir_memo_own(old_stack, old, i), bytes < room ? bytes : room);
     if (bytes > room && method->windows != NULL) method->windows->drop_next(own);
   }
-}
-
-void weir_memo_known(const weir_stack *stack, const weir_settings *settings, const weir_memo *memo,
-                     size_t i, int64_t now_us, weir_known *known) {
-  weir_frame frame = {.settings = settings, .now_us = now_us};
-  weir_rule_state r;
-  remember(stack, &frame, memo, i, &r);
-  known->count = 0;
-  known->of_log = false;
-  r.method->known(&r, known);
 }
 
 void weir_memo_doubt(const weir_stack *stack, weir_memo *memo, size_t i, int64_t place,

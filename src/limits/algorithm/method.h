@@ -154,7 +154,7 @@ typedef struct weir_method {
    * empty state and what is expected, its frame the settings and a moment.
    *
    * recall: brings r to what the memory says, for `room` and `figures`; false: it says too little.
-   * known: weir_memo_known(). */
+   * known: weir_view_known(). */
   bool (*recall)(weir_rule_state *r);
   void (*known)(const weir_rule_state *r, weir_known *known);
 

@@ -1,6 +1,7 @@
 #include "limiter/continue.h"
 
 #include "algorithm/in_flight.h"
+#include "algorithm/view.h"
 
 /* --- what a policy says ------------------------------------------------------------------------
  */
@@ -59,9 +60,10 @@ bool weir_continue_begin(const weir_inside *inside, weir_account *account, bool 
   weir_known known[WEIR_RULES_MOST];
   uint32_t shares[WEIR_RULES_MOST];
   const weir_stack *rules = inside->rules;
+  const weir_view view = {rules, inside->settings, memo, now_us};
   for (size_t i = 0; i < rules->count; i++) {
     size_t by = measured_by(rules, i);
-    weir_memo_known(rules, inside->settings, memo, i, now_us, &known[i]);
+    weir_view_known(&view, i, &known[i]);
     shares[i] = weir_account_key_share(&memo->expected[by].share, &pools[by], peers);
     if (weir_rule_is_held(&rules->rules[i])) count_own_first(&known[i], shares[i]);
   }

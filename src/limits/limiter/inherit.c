@@ -64,8 +64,9 @@ static bool count_anew(const weir_inside *inside, weir_limiter *old_local,
   weir_known known[WEIR_RULES_MOST];
   weir_memo_entry *counted = weir_limiter_lock(old_local, request->key, request->key_length);
   if (counted == NULL) return false;
+  const weir_view view = weir_limiter_view(old_local, counted->memo, now_us);
   for (size_t i = 0; i < inside->continued->count; i++) {
-    weir_memo_known(&old_local->stack, &old_local->settings, counted->memo, i, now_us, &known[i]);
+    weir_view_known(&view, i, &known[i]);
     for (size_t n = 0; n < known[i].count; n++)
       known[i].charges[n].amount /= old_local->stack.rules[i].parts;
   }

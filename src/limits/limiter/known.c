@@ -10,8 +10,8 @@
 __attribute__((cold)) static void show_and_tell(const weir_limiter *limiter,
                                                 weir_memo_entry *entry) {
   weir_request_state one = {.kind = WEIR_TAKE, .cost = 1};
-  bool tells = weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo,
-                                   entry->memo->denied_at_us, &one);
+  const weir_view view = weir_limiter_view(limiter, entry->memo, entry->memo->denied_at_us);
+  bool tells = weir_settle_locally(&view, &one);
   weir_table_show_denial(limiter->table, entry, tells ? &one.decision : NULL);
 }
 
@@ -28,6 +28,7 @@ void weir_known_show(const weir_limiter *limiter, weir_memo_entry *entry) {
 static bool answer_shown(const weir_limiter *limiter, const weir_key *key, weir_moment at,
                          weir_request_state *request) {
   weir_denial denial;
+  weir_view view;
   if (!weir_limiter_has_denial(limiter, key, at)) return false;
   bool smallest = limiter->stack.count == 1 && request->kind == WEIR_TAKE && request->cost == 1 &&
                   request->costs == NULL && !request->waits && !request->up_to;
@@ -39,8 +40,8 @@ static bool answer_shown(const weir_limiter *limiter, const weir_key *key, weir_
       request->settled = true;
       return true;
     case WEIR_DENIAL_MEMO:
-      return weir_settle_locally(&limiter->stack, &limiter->settings, &denial.memo, at.now_us,
-                                 request);
+      view = weir_limiter_view(limiter, &denial.memo, at.now_us);
+      return weir_settle_locally(&view, request);
     case WEIR_DENIAL_NONE:
       break;
   }
@@ -57,7 +58,8 @@ void weir_known_keep(const weir_limiter *limiter, weir_memo_entry *entry) {
 
 static bool deny(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
                  int64_t now_us) {
-  return weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo, now_us, request);
+  const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
+  return weir_settle_locally(&view, request);
 }
 
 static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
@@ -90,15 +92,14 @@ static bool answer_locked(weir_limiter *limiter, const weir_key *key, weir_momen
 static bool has_to_look(const weir_limiter *limiter, const weir_memo_entry *entry, bool known,
                         int64_t now_us, const weir_request_state *request) {
   const weir_stack *stack = &limiter->stack;
+  const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
   if (entry->memo->must_peek && !stack->count_all) return true;
   for (size_t i = 0; i < stack->count; i++) {
     weir_decision figures;
     int64_t room;
     if (weir_rule_keeps_counts(&stack->rules[i])) continue;
     if (!known || stack->count > 1 || !weir_rule_moves_in_time(&stack->rules[i])) return true;
-    if (!weir_memo_recall(stack, &limiter->settings, entry->memo, i, now_us, request,
-                          request->charge, &room, &figures))
-      return true;
+    if (!weir_view_recall(&view, i, request, request->charge, &room, &figures)) return true;
   }
   return false;
 }

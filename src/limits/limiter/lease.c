@@ -58,10 +58,8 @@ static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, b
   if (request->places != NULL) weir_stock_places(stock, &limiter->lease, now_us, request->places);
   int64_t room = weir_stock_room(stock, now_us) - request->charge;
   int64_t at_us = now_us;
-  if (room < 0 || (!weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us,
-                                       room, must, request) &&
-                   !must))
-    return false;
+  const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
+  if (room < 0 || (!weir_settle_leased(&view, room, must, request) && !must)) return false;
   weir_stock_use(stock, &limiter->lease, now_us, request->charge, &at_us);
   stamp(&request->decision, at_us);
   if (limiter->refills && weir_stock_is_low(stock, &limiter->lease, now_us))
@@ -99,12 +97,11 @@ static bool deny_beyond(weir_limiter *limiter, weir_memo_entry *entry, int64_t n
   weir_stock *stock = entry->leased->stock;
   bool owes = weir_stock_owes(stock, &limiter->lease, now_us);
   int64_t pause_us;
+  const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
   request->held = room;
-  bool known = !owes && weir_settle_locally(&limiter->stack, &limiter->settings, entry->memo,
-                                            now_us, request);
+  bool known = !owes && weir_settle_locally(&view, request);
   bool denied = known || (may_use(request) && gives_way(limiter, entry, now_us, owes, &pause_us) &&
-                          weir_settle_paused(&limiter->stack, &limiter->settings, entry->memo,
-                                             now_us, pause_us, request));
+                          weir_settle_paused(&view, pause_us, request));
   request->held = 0;
   if (known && may_show(entry)) weir_known_show(limiter, entry);
   weir_request_offer(&limiter->stack, request);
@@ -133,9 +130,10 @@ static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_s
   if (weir_limiter_is_stale(limiter, entry)) return false;
   if (may_use(request) && use(limiter, entry, now_us, false, request)) return true;
   int64_t room = weir_stock_room(stock, now_us);
-  if (request->kind == WEIR_PEEK && request->costs == NULL && room >= request->charge)
-    return weir_settle_leased(&limiter->stack, &limiter->settings, entry->memo, now_us, room, false,
-                              request);
+  if (request->kind == WEIR_PEEK && request->costs == NULL && room >= request->charge) {
+    const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
+    return weir_settle_leased(&view, room, false, request);
+  }
   if (request->kind != WEIR_TAKE || request->up_to) return false;
   return deny(limiter, entry, request, now_us);
 }

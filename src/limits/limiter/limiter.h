@@ -32,7 +32,7 @@
 
 #include <weir/limiter.h>
 
-#include "algorithm/algorithm.h"
+#include "algorithm/view.h"
 #include "key/key.h"
 #include "limiter/call.h"
 #include "limiter/renew.h"
@@ -178,6 +178,12 @@ void weir_limiter_leave_store(weir_limiter *limiter);
 
 /* A limiter with the parsed rules of `made`, which has all that options say. Frees it on error. */
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message);
+
+/* What is known of a key at a moment. */
+static inline weir_view weir_limiter_view(const weir_limiter *limiter, const weir_memo *memo,
+                                          int64_t now_us) {
+  return (weir_view){&limiter->stack, &limiter->settings, memo, now_us};
+}
 
 /* Whether the policy answers a request that ended in this status. */
 static inline bool weir_limiter_has_answer(const weir_limiter *limiter,

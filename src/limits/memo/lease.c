@@ -5,6 +5,7 @@
 
 #include "algorithm/bucket.h"
 #include "algorithm/plan.h"
+#include "algorithm/view.h"
 
 /* Less is not worth a lot. */
 enum { WISH_LEAST = 4 };
@@ -169,11 +170,16 @@ static void earn(weir_stock *stock, const weir_lease *lease, int64_t admitted) {
   stock->debt = stock->debt - admitted > least ? stock->debt - admitted : least;
 }
 
+static weir_view view_of(const weir_lease *lease, const weir_memo *memo, int64_t now_us) {
+  return (weir_view){lease->stack, lease->settings, memo, now_us};
+}
+
 /* By what is known; false: too little is. */
 static bool room_of(const weir_lease *lease, const weir_memo *memo, size_t i, int64_t now_us,
                     int64_t *room) {
   const weir_request_state plain = {.kind = WEIR_TAKE, .cost = 1};
-  return weir_memo_recall(lease->stack, lease->settings, memo, i, now_us, &plain, 1, room, NULL);
+  const weir_view view = view_of(lease, memo, now_us);
+  return weir_view_recall(&view, i, &plain, 1, room, NULL);
 }
 
 /* Where nothing was ahead of the charge in any bucket, what had been lost has drained without being
@@ -532,7 +538,8 @@ static int64_t next_lead_us(const weir_stock *stock, const weir_lease *lease) {
 int64_t weir_stock_next(const weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
                         int64_t now_us) {
   if (!lease->by_windows || stock->trip_us < FAR_US) return 0;
-  int64_t next_us = weir_memo_next(lease->stack, lease->settings, memo, now_us);
+  const weir_view view = view_of(lease, memo, now_us);
+  int64_t next_us = weir_view_next(&view);
   return next_us != stock->next_us && next_us - now_us <= next_lead_us(stock, lease) ? next_us : 0;
 }
 
@@ -557,10 +564,12 @@ void weir_stock_plan_next(weir_stock *stock, const weir_lease *lease, const weir
   if (!lease->by_windows) return;
   stock->next_from_us = 0;
   if (stock->trip_us < FAR_US) return;
-  const weir_settings *settings = lease->settings;
-  int64_t next_us = weir_memo_next(lease->stack, settings, memo, now_us);
-  if (next_us > 0 && next_us == stock->next_us)
-    next_us = weir_memo_next(lease->stack, settings, memo, next_us);
+  weir_view view = view_of(lease, memo, now_us);
+  int64_t next_us = weir_view_next(&view);
+  if (next_us > 0 && next_us == stock->next_us) {
+    view.now_us = next_us;
+    next_us = weir_view_next(&view);
+  }
   if (next_us > 0) stock->next_from_us = next_us - next_lead_us(stock, lease);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algorithm/view.h"
 #include "array.h"
 #include "limiter/defaults.h"
 
@@ -122,8 +123,8 @@ weir_status weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_
   }
   expire(driver, key, now_us);
   if (weir_settle_never(&driver->stack, now_us, request)) return WEIR_OK;
-  if (weir_settle_locally(&driver->stack, &driver->settings, key->memo, now_us, request))
-    return WEIR_OK;
+  const weir_view view = {&driver->stack, &driver->settings, key->memo, now_us};
+  if (weir_settle_locally(&view, request)) return WEIR_OK;
   return run_machine(driver, key, now_us, request, message);
 }
 
