@@ -316,8 +316,13 @@ typedef struct weir_machine {
 
 size_t weir_memo_bytes(const weir_stack *stack);
 
-/* Where a memo keeps what rule i's method remembers: its memory_bytes(). */
-const void *weir_memo_own(const weir_stack *stack, const weir_memo *memo, size_t i);
+/* Where a memo keeps what rule i's method remembers. Inline, as is weir_method_of(): requests that are answered
+ * out of a lease come by here. */
+size_t weir_memo_offset(const weir_stack *stack, size_t i);
+
+static inline const void *weir_memo_own(const weir_stack *stack, const weir_memo *memo, size_t i) {
+  return (const char *)memo + weir_memo_offset(stack, i);
+}
 
 /* Most operations in one round. */
 size_t weir_machine_operations_most(const weir_stack *stack);

@@ -10,17 +10,12 @@
 
 #include "algorithm/window.h"
 
-const weir_method *weir_method_of(const weir_rule *rule, unsigned traits) {
-  static const weir_method *const methods[] = {
-      [WEIR_FIXED_WINDOW] = &weir_window_method, [WEIR_SLIDING_WINDOW] = &weir_window_method,
-      [WEIR_SLIDING_LOG] = &weir_log_method,     [WEIR_QUOTA] = &weir_quota_method,
-      [WEIR_TOKEN_BUCKET] = &weir_raise_method,  [WEIR_LEAKY_BUCKET] = &weir_raise_method,
-      [WEIR_IN_FLIGHT] = &weir_in_flight_method,
-  };
-  const weir_method *method = methods[rule->kind];
-  bool swaps = method == &weir_raise_method && traits & WEIR_TRAIT_SWAP;
-  return swaps ? &weir_swap_method : method;
-}
+const weir_method *const weir_methods[] = {
+    [WEIR_FIXED_WINDOW] = &weir_window_method, [WEIR_SLIDING_WINDOW] = &weir_window_method,
+    [WEIR_SLIDING_LOG] = &weir_log_method,     [WEIR_QUOTA] = &weir_quota_method,
+    [WEIR_TOKEN_BUCKET] = &weir_raise_method,  [WEIR_LEAKY_BUCKET] = &weir_raise_method,
+    [WEIR_IN_FLIGHT] = &weir_in_flight_method,
+};
 
 int64_t weir_method_ttl_us(const weir_rule *rule, const weir_settings *settings) {
   int64_t ttl_us = weir_method_of(rule, settings->traits)->ttl_us(rule, settings);
@@ -32,8 +27,10 @@ int64_t weir_method_ttl_us(const weir_rule *rule, const weir_settings *settings)
  */
 
 /* Both methods of a bucket remember as much, so that no traits are asked for. */
-static size_t memory_offset(const weir_stack *stack, size_t i) {
+size_t weir_memo_offset(const weir_stack *stack, size_t i) {
   size_t offset = sizeof(weir_memo) + stack->count * sizeof(weir_expected);
+  if (i == 0)
+    return offset; /* so that the common case needs no loop, nor what a loop saves and restores */
   for (const weir_rule *rule = stack->rules; rule < stack->rules + i; rule++) {
     const weir_method *method = weir_method_of(rule, 0);
     offset += method->memory_bytes;
@@ -45,31 +42,27 @@ static size_t memory_offset(const weir_stack *stack, size_t i) {
 }
 
 size_t weir_memo_bytes(const weir_stack *stack) {
-  return memory_offset(stack, stack->count);
-}
-
-const void *weir_memo_own(const weir_stack *stack, const weir_memo *memo, size_t i) {
-  return (const char *)memo + memory_offset(stack, i);
+  return weir_memo_offset(stack, stack->count);
 }
 
 void weir_memo_lay_by(const weir_stack *stack, const weir_settings *settings, weir_memo *memo,
                       const weir_memo *next, int64_t now_us) {
   for (size_t i = 0; i < stack->count; i++)
     weir_method_of(&stack->rules[i], settings->traits)
-        ->windows->lay_by((char *)memo + memory_offset(stack, i), weir_memo_own(stack, next, i),
+        ->windows->lay_by((char *)memo + weir_memo_offset(stack, i), weir_memo_own(stack, next, i),
                           now_us);
 }
 
 void weir_memo_take_over(const weir_stack *stack, weir_memo *memo, const weir_stack *old_stack,
                          const weir_memo *old) {
   memset(memo, 0, weir_memo_bytes(stack));
-  memcpy(memo, old, memory_offset(stack, 0));
+  memcpy(memo, old, weir_memo_offset(stack, 0));
   memo->denied_cost = 0;
   for (size_t i = 0; i < stack->count; i++) {
     const weir_method *method = weir_method_of(&stack->rules[i], 0);
-    char *own = (char *)memo + memory_offset(stack, i);
-    size_t room = memory_offset(stack, i + 1) - memory_offset(stack, i);
-    size_t bytes = memory_offset(old_stack, i + 1) - memory_offset(old_stack, i);
+    char *own = (char *)memo + weir_memo_offset(stack, i);
+    size_t room = weir_memo_offset(stack, i + 1) - weir_memo_offset(stack, i);
+    size_t bytes = weir_memo_offset(old_stack, i + 1) - weir_memo_offset(old_stack, i);
     memcpy(own, weir_memo_own(old_stack, old, i), bytes < room ? bytes : room);
     if (bytes > room && method->windows != NULL) method->windows->drop_next(own);
   }
@@ -80,7 +73,7 @@ void weir_memo_doubt(const weir_stack *stack, weir_memo *memo, size_t i, int64_t
   const weir_method *method = weir_method_of(&stack->rules[i], 0);
   weir_expected *expected = &memo->expected[i];
   if (method->windows == NULL) return;
-  method->windows->doubt((char *)memo + memory_offset(stack, i), place, cost);
+  method->windows->doubt((char *)memo + weir_memo_offset(stack, i), place, cost);
   if (expected->index != place) return;
   expected->share.last -= cost;
   expected->amount = expected->amount > cost ? expected->amount - cost : 0;
@@ -90,7 +83,7 @@ void weir_memo_doubt_all(const weir_stack *stack, const weir_settings *settings,
   memo->denied_cost = 0;
   for (size_t i = 0; i < stack->count; i++) {
     const weir_method *method = weir_method_of(&stack->rules[i], settings->traits);
-    method->forget((char *)memo + memory_offset(stack, i));
+    method->forget((char *)memo + weir_memo_offset(stack, i));
     memo->expected[i].amount = 0;
   }
 }
@@ -131,7 +124,7 @@ weir_machine *weir_machine_init(void *memory, const weir_stack *stack,
     *r = (weir_rule_state){.frame = &machine->frame,
                            .rule = &stack->rules[i],
                            .method = weir_method_of(&stack->rules[i], settings->traits),
-                           .memory = (char *)memo + memory_offset(stack, i),
+                           .memory = (char *)memo + weir_memo_offset(stack, i),
                            .state = state,
                            .expected = &memo->expected[i],
                            .lesson = &machine->lessons[i],

@@ -174,8 +174,14 @@ extern const weir_method weir_quota_method;
 extern const weir_method weir_log_method;
 extern const weir_method weir_in_flight_method;
 
+extern const weir_method *const weir_methods[]; /* by the kind of a rule, where no store swaps */
+
 /* By the rule and the store's traits. */
-const weir_method *weir_method_of(const weir_rule *rule, unsigned traits);
+static inline const weir_method *weir_method_of(const weir_rule *rule, unsigned traits) {
+  const weir_method *method = weir_methods[rule->kind];
+  bool swaps = method == &weir_raise_method && traits & WEIR_TRAIT_SWAP;
+  return swaps ? &weir_swap_method : method;
+}
 
 /* A method's ttl_us: at least what the limiter asks for, at most what a store takes. */
 int64_t weir_method_ttl_us(const weir_rule *rule, const weir_settings *settings);
