@@ -292,9 +292,10 @@ typedef struct weir_rule_state {
  * weir_machine_init(). */
 typedef struct weir_machine {
   weir_frame frame;
-  size_t memo_bytes;       /* of the stack's memos */
-  bool only_windows;       /* a charge of all rules is one round and goes back whole */
-  bool retries;            /* what its own charge denied is judged once more, in order */
+  const struct weir_course *course; /* of the group: machine.h */
+  size_t memo_bytes;                /* of the stack's memos */
+  bool only_windows;                /* a charge of all rules is one round and goes back whole */
+  bool retries;                     /* what its own charge denied is judged once more, in order */
   weir_status failure;     /* what a failed round means for the requests that are not settled */
   unsigned stage;          /* of the charge: rules of one stage are charged together */
   unsigned charging;       /* those of the stage that have something to charge, one bit each */

@@ -1,5 +1,5 @@
-/* The way of a group, the same for every rule. One loop, machine_advance(), goes through its
- * phases:
+/* The way of a group, the same for every rule. One loop, machine_advance(), goes through the phases of its
+ * course, which the kind of its first request decides. That of takes and peeks:
  *
  *   start ─┬─> LOOK ─────────┬──> DONE         nothing fits, or no request wants to charge
  *          │   read          │
@@ -8,8 +8,7 @@
  *                └─> TAKE_BACK ─┬─> DONE       what did not fit has gone back
  *                               ├─> CHARGE     what denied them was in flight: once more, in order
  *                               └─> PAUSE ──> LOOK    others were faster
- *   start ───> RESET, BEGIN, RENEW ───> DONE
- *   start ───> a settlement: settle.c
+ * Of a reset, a begin and a renewal there is one phase each; refunds and settlements are in settle.c.
  *
  * Each phase plans operations, round after round, until no rule wants more; then the phase is over,
  * and says which comes next. Windows alone are charged without a look, as is another rule that is
@@ -27,11 +26,6 @@
 
 #include "algorithm/method.h"
 #include "algorithm/plan.h"
-
-/* A settlement goes through the same phases, and says itself which comes next. */
-static bool settles(const weir_machine *machine) {
-  return machine->frame.requests->kind == WEIR_SETTLE;
-}
 
 /* --- beginning a phase -------------------------------------------------------------------------
  */
@@ -127,16 +121,51 @@ static void machine_undo(weir_machine *machine, weir_status status) {
   weir_machine_enter(machine, WEIR_PHASE_TAKE_BACK);
 }
 
-/* --- the end of a phase ------------------------------------------------------------------------
+/* --- takes and peeks: phase by phase -----------------------------------------------------------
  */
 
-static void machine_finish_look(weir_machine *machine) {
+/* Whether what is known calls for a look before any charge. */
+static bool machine_looks_first(const weir_machine *machine) {
+  const weir_frame *frame = &machine->frame;
+  bool must_peek = frame->memo->must_peek && !frame->stack->count_all && !frame->requests->looked;
+  return must_peek || frame->requests->pays;
+}
+
+static void decide_begin(weir_machine *machine) {
+  weir_frame *frame = &machine->frame;
+  const weir_rule_state *first = &machine->rule_states[0];
+  bool unseen = machine->only_windows || (frame->stack->count == 1 && first->method->blind(first));
+  frame->blind = unseen && !machine_looks_first(machine) && weir_has_takes(frame);
+  if (frame->blind)
+    machine_begin_charge(machine);
+  else
+    weir_machine_enter(machine, WEIR_PHASE_LOOK);
+}
+
+/* Where an open request is about this rule. */
+static void decide_look_plan(weir_machine *machine, weir_rule_state *r) {
+  const weir_request_state *request = machine->frame.requests;
+  while (request != NULL && (request->settled || weir_request_cost(request, r->index) == 0))
+    request = request->next;
+  if (request != NULL) r->method->plan(r, WEIR_PHASE_LOOK);
+}
+
+/* Whether others were faster under some rule. */
+static bool machine_has_conflict(const weir_machine *machine) {
+  bool conflict = false;
+  for (size_t i = 0; i < machine->frame.stack->count; i++)
+    conflict = conflict || machine->rule_states[i].conflict;
+  return conflict;
+}
+
+static void decide_look_round(weir_machine *machine, weir_status status, bool late) {
+  bool lost = weir_machine_fails(machine, status, late);
+  if (!lost && machine_has_conflict(machine)) machine_undo(machine, WEIR_CONTENDED);
+}
+
+static void decide_look_end(weir_machine *machine) {
   machine->frame.blind = false;
-  if (machine->frame.requests->kind == WEIR_REFUND) {
-    weir_refund_choose(machine);
-  } else if (machine->frame.requests->kind == WEIR_SETTLE) {
-    weir_settle_choose(machine);
-  } else if (!weir_decide_look(machine)) {
+  if (!weir_decide_look(machine)) {
     machine->frame.phase = WEIR_PHASE_DONE;
   } else {
     machine_begin(machine, machine->frame.clock_us);
@@ -144,9 +173,15 @@ static void machine_finish_look(weir_machine *machine) {
   }
 }
 
+static void decide_charge_round(weir_machine *machine, weir_status status, bool late) {
+  if (late) status = weir_machine_when_late(machine, status);
+  if (status == WEIR_OK && machine_has_conflict(machine)) status = WEIR_CONTENDED;
+  if (status != WEIR_OK) machine_undo(machine, status);
+}
+
 /* A stage is charged: what fits under its rules goes on to the next. Behind the last, what of the
  * charge does not go back is held from now on; what does calls for a look next time. */
-static void machine_finish_stage(weir_machine *machine) {
+static void decide_charge_end(weir_machine *machine) {
   bool in_vain =
       machine->frame.blind && machine->frame.stack->count == 1 && !machine->rule_states[0].charged;
   if (in_vain) { /* what was known is no longer so: that was the first step of a look */
@@ -175,10 +210,23 @@ static void machine_finish_stage(weir_machine *machine) {
   weir_machine_enter(machine, goes_back || machine->again ? WEIR_PHASE_TAKE_BACK : WEIR_PHASE_DONE);
 }
 
+/* A denial stands whether or not its cost went back; a lost charge is unknown if its cost did not. */
+static void decide_back_round(weir_machine *machine, weir_status status, bool late) {
+  bool too_late = late && machine->again; /* to charge once more */
+  if (status == WEIR_OK && !too_late) return;
+  if (status != WEIR_OK) machine->frame.memo->unsure = true;
+  if (machine->failure != WEIR_OK) {
+    weir_machine_fail(machine, WEIR_UNKNOWN_OUTCOME);
+  } else {
+    weir_decide_denied(machine);
+    machine->frame.phase = WEIR_PHASE_DONE;
+  }
+}
+
 /* After an undo, some of the charge may not have gone back: an index in a log, a place that others
  * wait behind, or what others kept out. Where only others were in the way, the group tries once more
  * after a pause. */
-static void machine_finish_take_back(weir_machine *machine) {
+static void decide_back_end(weir_machine *machine) {
   bool some_stays = false;
   for (size_t i = 0; i < machine->frame.stack->count; i++)
     some_stays = some_stays || machine->rule_states[i].unused > 0;
@@ -188,8 +236,6 @@ static void machine_finish_take_back(weir_machine *machine) {
     machine->frame.phase = WEIR_PHASE_PAUSE;
   } else if (machine->failure != WEIR_OK) {
     weir_machine_fail(machine, some_stays ? WEIR_UNKNOWN_OUTCOME : machine->failure);
-  } else if (machine->frame.requests->kind == WEIR_REFUND) {
-    weir_refund_settle(machine, WEIR_OK);
   } else if (machine->again && weir_decide_look(machine)) {
     machine->again = false;
     machine->in_order = true;
@@ -200,98 +246,135 @@ static void machine_finish_take_back(weir_machine *machine) {
   }
 }
 
+static void decide_pause_round(weir_machine *machine, weir_status status, bool late) {
+  (void)status; /* nothing was sent */
+  machine_begin(machine, machine->frame.clock_us);
+  weir_machine_enter(machine, WEIR_PHASE_LOOK);
+  if (late) weir_machine_fail(machine, WEIR_CONTENDED);
+}
+
+static const weir_course decide_course = {
+    .begin = decide_begin,
+    .rows = {[WEIR_PHASE_LOOK] = {.plan = decide_look_plan,
+                                  .round = decide_look_round,
+                                  .end = decide_look_end},
+             [WEIR_PHASE_CHARGE] = {.plan = weir_plan_charge,
+                                    .round = decide_charge_round,
+                                    .end = decide_charge_end},
+             [WEIR_PHASE_TAKE_BACK] = {.plan = weir_plan_take_back,
+                                       .round = decide_back_round,
+                                       .end = decide_back_end},
+             [WEIR_PHASE_PAUSE] = {.round = decide_pause_round}}};
+
+/* --- resets, begins and renewals ---------------------------------------------------------------
+ */
+
+static void reset_begin(weir_machine *machine) {
+  weir_machine_enter(machine, WEIR_PHASE_RESET);
+}
+
+static void reset_plan(weir_machine *machine, weir_rule_state *r) {
+  (void)machine;
+  r->method->plan(r, WEIR_PHASE_RESET);
+}
+
+/* What is gone is gone, however late. */
+static void reset_round(weir_machine *machine, weir_status status, bool late) {
+  if (status != WEIR_OK) weir_machine_fails(machine, status, late);
+}
+
+/* What was known is no longer so. */
+static void afresh_end(weir_machine *machine) {
+  memset(machine->frame.memo, 0, machine->memo_bytes);
+  weir_machine_settle_alone(machine, WEIR_OK);
+}
+
+static void begin_begin(weir_machine *machine) {
+  weir_machine_enter(machine, WEIR_PHASE_BEGIN);
+}
+
+static void begin_plan(weir_machine *machine, weir_rule_state *r) {
+  const weir_request_state *request = machine->frame.requests;
+  const weir_known *known = &request->known[r->index];
+  bool keeps = known->of_log && known->count == 0;
+  if (r->step++ == 0) r->method->store(r, known, request->afresh && !keeps);
+}
+
+static void begin_round(weir_machine *machine, weir_status status, bool late) {
+  weir_machine_fails(machine, status, late);
+}
+
+static void renew_begin(weir_machine *machine) {
+  weir_machine_enter(machine, WEIR_PHASE_RENEW);
+}
+
+static void renew_plan(weir_machine *machine, weir_rule_state *r) {
+  const weir_request_state *request = machine->frame.requests;
+  int64_t cost = weir_request_cost(request, r->index);
+  if (cost > 0 && r->method->holding != NULL)
+    r->method->holding->renew(r, cost, &request->ends[r->index]);
+}
+
+/* By the clock alone it is late, or not. */
+static void renew_round(weir_machine *machine, weir_status status, bool late) {
+  (void)late;
+  if (status != WEIR_OK) machine->failure = status;
+}
+
+/* What was paid is paid, whatever became of the rest. */
+static void renew_end(weir_machine *machine) {
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
+    bool late = r->unused > 0 && !r->charged; /* it was to be paid */
+    if (late && machine->failure == WEIR_OK) machine->failure = WEIR_TIMEOUT;
+  }
+  if (machine->failure != WEIR_OK)
+    weir_machine_fail(machine, machine->failure);
+  else
+    weir_machine_settle_alone(machine, WEIR_OK);
+}
+
+static const weir_course reset_course = {
+    .begin = reset_begin,
+    .rows = {[WEIR_PHASE_RESET] = {.plan = reset_plan, .round = reset_round, .end = afresh_end}}};
+
+static const weir_course begin_course = {
+    .begin = begin_begin,
+    .rows = {[WEIR_PHASE_BEGIN] = {.plan = begin_plan, .round = begin_round, .end = afresh_end}}};
+
+static const weir_course renew_course = {
+    .begin = renew_begin,
+    .rows = {[WEIR_PHASE_RENEW] = {.plan = renew_plan, .round = renew_round, .end = renew_end}}};
+
+/* By the kind of a group's first request; the others of it are takes and peeks, as it is. */
+static const weir_course *const courses[] = {
+    [WEIR_TAKE] = &decide_course,        [WEIR_PEEK] = &decide_course,
+    [WEIR_RESET] = &reset_course,        [WEIR_REFUND] = &weir_refund_course,
+    [WEIR_SETTLE] = &weir_settle_course, [WEIR_BEGIN] = &begin_course,
+    [WEIR_RENEW] = &renew_course,
+};
+
 /* --- the loop ----------------------------------------------------------------------------------
  */
 
-/* What r wants of the next round of this phase. */
-static void machine_plan(weir_machine *machine, weir_rule_state *r) {
-  const weir_request_state *requests = machine->frame.requests;
-  weir_phase phase = machine->frame.phase;
-  unsigned own = 1U << r->index;
-  switch (phase) {
-    case WEIR_PHASE_CHARGE:
-      if (machine->charging & own && !r->conflict) r->method->plan(r, phase);
-      break;
-    case WEIR_PHASE_TAKE_BACK:
-      if (r->unused > 0) r->method->plan(r, phase);
-      break;
-    case WEIR_PHASE_LOOK: /* where an open request is about this rule */
-      while (requests != NULL && (requests->settled || weir_request_cost(requests, r->index) == 0))
-        requests = requests->next;
-      if (settles(machine) && !(machine->open & own)) requests = NULL;
-      if (requests != NULL) r->method->plan(r, phase);
-      break;
-    case WEIR_PHASE_RESET:
-      r->method->plan(r, phase);
-      break;
-    case WEIR_PHASE_BEGIN:
-      if (r->step++ == 0) {
-        const weir_known *known = &requests->known[r->index];
-        bool keeps = known->of_log && known->count == 0;
-        r->method->store(r, known, requests->afresh && !keeps);
-      }
-      break;
-    case WEIR_PHASE_RENEW: {
-      int64_t cost = weir_request_cost(requests, r->index);
-      if (cost > 0 && r->method->holding != NULL)
-        r->method->holding->renew(r, cost, &requests->ends[r->index]);
-      break;
-    }
-    default:
-      break;
-  }
-}
-
 static weir_turn machine_advance(weir_machine *machine, weir_operation *operations) {
-  weir_rule_state *end = machine->rule_states + machine->frame.stack->count;
-  machine->frame.operations = operations;
+  weir_frame *frame = &machine->frame;
+  weir_rule_state *end = machine->rule_states + frame->stack->count;
+  frame->operations = operations;
   for (;;) {
-    machine->frame.operation_count = 0;
+    frame->operation_count = 0;
+    if (frame->phase == WEIR_PHASE_PAUSE) return WEIR_TURN_PAUSE;
+    if (frame->phase == WEIR_PHASE_DONE) return WEIR_TURN_DONE;
+    const weir_phase_row *row = &machine->course->rows[frame->phase];
     for (weir_rule_state *r = machine->rule_states; r < end; r++)
-      machine_plan(machine, r);
+      row->plan(machine, r);
     for (weir_rule_state *r = machine->rule_states; machine->looks_along && r < end; r++) {
       r->step = 0; /* behind the take-back of all rules */
       r->method->plan(r, WEIR_PHASE_LOOK);
     }
     machine->looks_along = false;
-    if (machine->frame.operation_count > 0) return WEIR_TURN_EXECUTE;
-
-    switch (machine->frame.phase) {
-      case WEIR_PHASE_LOOK:
-        machine_finish_look(machine);
-        break;
-      case WEIR_PHASE_CHARGE:
-        if (settles(machine))
-          weir_settle_charged(machine);
-        else
-          machine_finish_stage(machine);
-        break;
-      case WEIR_PHASE_TAKE_BACK:
-        if (settles(machine))
-          weir_settle_went_back(machine);
-        else
-          machine_finish_take_back(machine);
-        break;
-      case WEIR_PHASE_RESET: /* what was known is no longer so */
-      case WEIR_PHASE_BEGIN:
-        memset(machine->frame.memo, 0, machine->memo_bytes);
-        weir_machine_settle_alone(machine, WEIR_OK);
-        break;
-      case WEIR_PHASE_RENEW: /* what was paid is paid, whatever became of the rest */
-        for (weir_rule_state *r = machine->rule_states; r < end; r++) {
-          bool late = r->unused > 0 && !r->charged; /* it was to be paid */
-          if (late && machine->failure == WEIR_OK) machine->failure = WEIR_TIMEOUT;
-        }
-        if (machine->failure != WEIR_OK)
-          weir_machine_fail(machine, machine->failure);
-        else
-          weir_machine_settle_alone(machine, WEIR_OK);
-        break;
-      case WEIR_PHASE_PAUSE:
-        return WEIR_TURN_PAUSE;
-      case WEIR_PHASE_DONE:
-        return WEIR_TURN_DONE;
-    }
+    if (frame->operation_count > 0) return WEIR_TURN_EXECUTE;
+    row->end(machine);
   }
 }
 
@@ -402,7 +485,7 @@ static void machine_leave_plain(weir_machine *machine) {
   machine_begin(machine, frame->now_us);
   machine_begin_charge(machine);
   for (size_t i = 0; i < frame->stack->count; i++)
-    machine_plan(machine, &machine->rule_states[i]);
+    weir_plan_charge(machine, &machine->rule_states[i]);
   frame->operations = answered;
   frame->clock_us = clock_us;
 }
@@ -428,88 +511,26 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   machine->in_order = machine->again = machine->looks_along = false;
   machine->away = machine->gone = false;
   machine->pauses = 0;
-  bool must_peek = frame->memo->must_peek && !frame->stack->count_all && !requests->looked;
-  bool look_first = must_peek || requests->pays;
+  machine->course = courses[requests->kind];
   frame->memo->denied_cost = 0;
-  machine->plain = !look_first && machine_plan_plain(machine, now_us, operations);
+  machine->plain = !machine_looks_first(machine) && machine_plan_plain(machine, now_us, operations);
   if (machine->plain) return WEIR_TURN_EXECUTE;
+  frame->blind = false;
   machine_begin(machine, now_us);
-
-  const weir_rule_state *first = &machine->rule_states[0];
-  bool unseen = machine->only_windows || (frame->stack->count == 1 && first->method->blind(first));
-  frame->blind = unseen && !look_first && weir_has_takes(frame);
-  if (requests->kind == WEIR_SETTLE)
-    weir_settle_begin(machine);
-  else if (requests->kind == WEIR_RESET)
-    weir_machine_enter(machine, WEIR_PHASE_RESET);
-  else if (requests->kind == WEIR_BEGIN)
-    weir_machine_enter(machine, WEIR_PHASE_BEGIN);
-  else if (requests->kind == WEIR_RENEW)
-    weir_machine_enter(machine, WEIR_PHASE_RENEW);
-  else if (frame->blind)
-    machine_begin_charge(machine);
-  else
-    weir_machine_enter(machine, WEIR_PHASE_LOOK);
+  machine->course->begin(machine);
   return machine_advance(machine, operations);
 }
 
 weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
                               weir_operation *operations) {
-  weir_frame *frame = &machine->frame;
-  frame->clock_us = now_us;
-  if (frame->phase == WEIR_PHASE_PAUSE && settles(machine)) {
-    weir_settle_again(machine, late);
-    return machine_advance(machine, operations);
-  }
-  if (frame->phase == WEIR_PHASE_PAUSE) {
-    machine_begin(machine, now_us);
-    weir_machine_enter(machine, WEIR_PHASE_LOOK);
-    if (late) weir_machine_fail(machine, WEIR_CONTENDED);
-    return machine_advance(machine, operations);
-  }
+  machine->frame.clock_us = now_us;
   if (machine->plain) {
     machine->plain = false;
     if (!late && machine_end_plain(machine)) return WEIR_TURN_DONE;
     machine_leave_plain(machine);
   }
   weir_status status = machine_take_answers(machine);
-  if (settles(machine)) {
-    weir_settle_take_status(machine, status, late);
-    return machine_advance(machine, operations);
-  }
-
-  /* A denial stands whether or not its cost went back; a lost charge is unknown if its cost did
-   * not. */
-  if (frame->phase == WEIR_PHASE_TAKE_BACK) {
-    bool too_late = late && machine->again; /* to charge once more */
-    if (status == WEIR_OK && !too_late) return machine_advance(machine, operations);
-    if (status != WEIR_OK) frame->memo->unsure = true;
-    if (frame->requests->kind == WEIR_REFUND) {
-      weir_refund_settle(machine, status);
-    } else if (machine->failure != WEIR_OK) {
-      weir_machine_fail(machine, WEIR_UNKNOWN_OUTCOME);
-    } else {
-      weir_decide_denied(machine);
-      frame->phase = WEIR_PHASE_DONE;
-    }
-    return machine_advance(machine, operations);
-  }
-
-  if (frame->phase == WEIR_PHASE_RENEW) { /* by the clock alone it is late, or not */
-    if (status != WEIR_OK) machine->failure = status;
-    return machine_advance(machine, operations);
-  }
-  if (late && !(frame->phase == WEIR_PHASE_RESET && status == WEIR_OK))
-    status = weir_machine_when_late(machine, status);
-  bool conflict = false;
-  for (size_t i = 0; i < frame->stack->count; i++)
-    conflict = conflict || machine->rule_states[i].conflict;
-  if (status == WEIR_OK && conflict)
-    machine_undo(machine, WEIR_CONTENDED);
-  else if (status != WEIR_OK && frame->phase == WEIR_PHASE_CHARGE)
-    machine_undo(machine, status);
-  else if (status != WEIR_OK)
-    weir_machine_fail(machine, status);
+  machine->course->rows[machine->frame.phase].round(machine, status, late);
   return machine_advance(machine, operations);
 }
 

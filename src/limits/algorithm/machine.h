@@ -5,6 +5,26 @@
 
 #include "algorithm/algorithm.h"
 
+/* A phase of a course. Its operations are planned round after round, until no rule wants more. PAUSE plans
+ * nothing, and has a round alone: it is over. */
+typedef struct weir_phase_row {
+  /* What one rule wants of the next round. */
+  void (*plan)(weir_machine *machine, weir_rule_state *r);
+
+  /* A round has its answers, of which `status` is the worst; `late`: behind the deadline. It stays in the
+   * phase where it enters no other. */
+  void (*round)(weir_machine *machine, weir_status status, bool late);
+
+  /* No rule wants more: enters the next phase. */
+  void (*end)(weir_machine *machine);
+} weir_phase_row;
+
+/* The way of one kind of group, from its first phase to DONE. */
+typedef struct weir_course {
+  void (*begin)(weir_machine *machine);
+  weir_phase_row rows[WEIR_PHASE_DONE];
+} weir_course;
+
 /* --- decide.c: which requests fit, and what each is told ---------------------------------------
  */
 
@@ -52,6 +72,9 @@ weir_status weir_machine_failure(weir_machine *machine, const weir_operation *op
  * were pauses, it was others who took that time. */
 weir_status weir_machine_when_late(const weir_machine *machine, weir_status status);
 
+/* Fails a group whose round brought no answer, or brought it late; whether it did. */
+bool weir_machine_fails(weir_machine *machine, weir_status status, bool late);
+
 /* Settles all that is open with a status; the group is done. */
 void weir_machine_fail(weir_machine *machine, weir_status status);
 
@@ -61,22 +84,6 @@ void weir_machine_settle_alone(weir_machine *machine, weir_status status);
 /* --- settle.c: what was charged earlier goes back, or is settled -------------------------------
  */
 
-/* A refund has looked: what goes back of it, and whether that much is charged at all. */
-void weir_refund_choose(weir_machine *machine);
-
-/* It has gone back, as far as the store answered. */
-void weir_refund_settle(weir_machine *machine, weir_status status);
-
-/* Begins a settlement with a look or a charge. */
-void weir_settle_begin(weir_machine *machine);
-
-/* The end of a look, a charge and a take-back; after a pause. */
-void weir_settle_choose(weir_machine *machine);
-void weir_settle_charged(weir_machine *machine);
-void weir_settle_went_back(weir_machine *machine);
-void weir_settle_again(weir_machine *machine, bool late);
-
-/* A round has ended so. */
-void weir_settle_take_status(weir_machine *machine, weir_status status, bool late);
+extern const weir_course weir_refund_course, weir_settle_course;
 
 #endif

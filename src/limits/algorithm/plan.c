@@ -33,6 +33,15 @@ void weir_machine_enter(weir_machine *machine, weir_phase phase) {
     machine->rule_states[i].step = 0;
 }
 
+void weir_plan_charge(weir_machine *machine, weir_rule_state *r) {
+  if (machine->charging >> r->index & 1U && !r->conflict) r->method->plan(r, WEIR_PHASE_CHARGE);
+}
+
+void weir_plan_take_back(weir_machine *machine, weir_rule_state *r) {
+  (void)machine;
+  if (r->unused > 0) r->method->plan(r, WEIR_PHASE_TAKE_BACK);
+}
+
 bool weir_has_takes(const weir_frame *frame) {
   for (const weir_request_state *request = frame->requests; request != NULL;
        request = request->next)

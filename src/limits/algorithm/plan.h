@@ -25,6 +25,10 @@ uint32_t weir_plan_stake(int64_t part, int64_t whole);
 /* Begins a phase, with no round of it planned yet. */
 void weir_machine_enter(weir_machine *machine, weir_phase phase);
 
+/* What r wants of the next round of a charge, and of a take-back: weir_phase_row.plan of several courses. */
+void weir_plan_charge(weir_machine *machine, weir_rule_state *r);
+void weir_plan_take_back(weir_machine *machine, weir_rule_state *r);
+
 /* weir_method.blind, where a charge asks for all that it must know, or goes back whole. */
 bool weir_always_blind(const weir_rule_state *r);
 

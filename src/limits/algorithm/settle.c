@@ -25,8 +25,22 @@
 /* --- refunds -----------------------------------------------------------------------------------
  */
 
-/* Whether what goes back arrives or not, it is expected no more. */
-void weir_refund_choose(weir_machine *machine) {
+static void refund_begin(weir_machine *machine) {
+  weir_machine_enter(machine, WEIR_PHASE_LOOK);
+}
+
+static void refund_look_plan(weir_machine *machine, weir_rule_state *r) {
+  if (weir_request_cost(machine->frame.requests, r->index) != 0)
+    r->method->plan(r, WEIR_PHASE_LOOK);
+}
+
+static void refund_look_round(weir_machine *machine, weir_status status, bool late) {
+  weir_machine_fails(machine, status, late);
+}
+
+/* What goes back, and whether that much is charged at all. Whether it arrives or not, it is expected no
+ * more. */
+static void refund_look_end(weir_machine *machine) {
   const weir_request_state *request = machine->frame.requests;
   size_t count = machine->frame.stack->count;
   for (size_t i = 0; i < count; i++) {
@@ -41,8 +55,9 @@ void weir_refund_choose(weir_machine *machine) {
   weir_machine_enter(machine, WEIR_PHASE_TAKE_BACK);
 }
 
-/* What reached only some of its rules is not to be asked for again. */
-void weir_refund_settle(weir_machine *machine, weir_status status) {
+/* It has gone back, as far as the store answered. What reached only some of its rules is not to be asked for
+ * again. */
+static void refund_settle(weir_machine *machine, weir_status status) {
   bool went_back = false;
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     if (machine->rule_states[i].conflict && status == WEIR_OK) status = WEIR_CONTENDED;
@@ -53,6 +68,25 @@ void weir_refund_settle(weir_machine *machine, weir_status status) {
   else
     weir_machine_fail(machine, went_back ? WEIR_UNKNOWN_OUTCOME : status);
 }
+
+static void refund_back_round(weir_machine *machine, weir_status status, bool late) {
+  (void)late; /* it has its own time */
+  if (status == WEIR_OK) return;
+  machine->frame.memo->unsure = true;
+  refund_settle(machine, status);
+}
+
+static void refund_back_end(weir_machine *machine) {
+  refund_settle(machine, WEIR_OK);
+}
+
+const weir_course weir_refund_course = {
+    .begin = refund_begin,
+    .rows = {[WEIR_PHASE_LOOK] = {.plan = refund_look_plan,
+                                  .round = refund_look_round,
+                                  .end = refund_look_end},
+             [WEIR_PHASE_TAKE_BACK] = {
+                 .plan = weir_plan_take_back, .round = refund_back_round, .end = refund_back_end}}};
 
 /* --- settlements: what is done next ------------------------------------------------------------
  */
@@ -72,31 +106,8 @@ static void begin_anew(weir_rule_state *r) {
   r->method->begin(r);
 }
 
-/* It begins without a look where each rule may be charged unseen, or gives back what this process knows to
- * be there. */
-void weir_settle_begin(weir_machine *machine) {
-  weir_frame *frame = &machine->frame;
-  const weir_request_state *request = frame->requests;
-  frame->blind = !frame->memo->unsure;
-  machine->written = false;
-  machine->open = 0;
-  for (size_t i = 0; i < frame->stack->count; i++) {
-    const weir_rule_state *r = &machine->rule_states[i];
-    const weir_method *method = r->method;
-    int64_t cost = request->costs[i];
-    if (request->settlement != NULL) request->settlement[i] = 0;
-    if (cost == 0) continue;
-    machine->open |= 1U << i;
-    if (cost < 0)
-      frame->blind = frame->blind && method->windows != NULL &&
-                     method->windows->sure(r, request->at_us, -cost);
-    else
-      frame->blind = frame->blind && method->blind(r);
-  }
-  if (frame->blind)
-    weir_settle_choose(machine);
-  else
-    weir_machine_enter(machine, WEIR_PHASE_LOOK);
+static void settle_look_plan(weir_machine *machine, weir_rule_state *r) {
+  if (machine->open >> r->index & 1U) r->method->plan(r, WEIR_PHASE_LOOK);
 }
 
 /* Where less is charged than should go back, nothing is done. Whether what goes back arrives or not, it
@@ -104,7 +115,7 @@ void weir_settle_begin(weir_machine *machine) {
  *
  * No settlement charges more than lanes have room for; where denied requests count there are none. What
  * cannot fit by what was just read is cut at once. */
-void weir_settle_choose(weir_machine *machine) {
+static void settle_look_end(weir_machine *machine) {
   weir_frame *frame = &machine->frame;
   size_t rule_count = frame->stack->count;
   for (size_t i = 0; i < rule_count; i++) {
@@ -134,6 +145,33 @@ void weir_settle_choose(weir_machine *machine) {
   weir_machine_enter(machine, WEIR_PHASE_CHARGE);
 }
 
+/* It begins without a look where each rule may be charged unseen, or gives back what this process knows to
+ * be there. */
+static void settle_begin(weir_machine *machine) {
+  weir_frame *frame = &machine->frame;
+  const weir_request_state *request = frame->requests;
+  frame->blind = !frame->memo->unsure;
+  machine->written = false;
+  machine->open = 0;
+  for (size_t i = 0; i < frame->stack->count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
+    const weir_method *method = r->method;
+    int64_t cost = request->costs[i];
+    if (request->settlement != NULL) request->settlement[i] = 0;
+    if (cost == 0) continue;
+    machine->open |= 1U << i;
+    if (cost < 0)
+      frame->blind = frame->blind && method->windows != NULL &&
+                     method->windows->sure(r, request->at_us, -cost);
+    else
+      frame->blind = frame->blind && method->blind(r);
+  }
+  if (frame->blind)
+    settle_look_end(machine);
+  else
+    weir_machine_enter(machine, WEIR_PHASE_LOOK);
+}
+
 /* --- settlements: what became of it ------------------------------------------------------------
  */
 
@@ -161,7 +199,7 @@ static void settle_charges(weir_machine *machine, unsigned failed) {
   }
 }
 
-void weir_settle_charged(weir_machine *machine) {
+static void settle_charge_end(weir_machine *machine) {
   settle_charges(machine, 0);
   weir_machine_enter(machine, WEIR_PHASE_TAKE_BACK);
 }
@@ -184,7 +222,7 @@ static void fail(weir_machine *machine, weir_status status) {
 
 /* What some rule has to keep charged is told. Charges that others were faster than are tried again: after
  * a pause, or, where it was read meanwhile what there is, at once. */
-void weir_settle_went_back(weir_machine *machine) {
+static void settle_back_end(weir_machine *machine) {
   weir_request_state *request = machine->frame.requests;
   bool kept_out = false, others = false;
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
@@ -214,21 +252,39 @@ void weir_settle_went_back(weir_machine *machine) {
   }
 }
 
-void weir_settle_again(weir_machine *machine, bool late) {
+static void settle_pause_round(weir_machine *machine, weir_status status, bool late) {
+  (void)status; /* nothing was sent */
   for (size_t i = 0; i < machine->frame.stack->count; i++)
     if (open_cost(machine, i) > 0) begin_anew(&machine->rule_states[i]);
   weir_machine_enter(machine, WEIR_PHASE_LOOK);
   if (late) fail(machine, WEIR_CONTENDED);
 }
 
+static void settle_look_round(weir_machine *machine, weir_status status, bool late) {
+  if (late) status = weir_machine_when_late(machine, status);
+  if (status == WEIR_OK) return;
+  machine->frame.memo->unsure = machine->frame.memo->must_peek = true;
+  fail(machine, status);
+}
+
+/* The rules that an operation of this round has no answer for, one bit each. */
+static unsigned failed_rules(const weir_frame *frame) {
+  unsigned failed = 0;
+  for (size_t n = 0; n < frame->operation_count; n++) {
+    weir_outcome outcome = frame->operations[n].outcome;
+    if (outcome != WEIR_DONE && outcome != WEIR_ABSENT && outcome != WEIR_CONFLICT)
+      failed |= 1U << frame->operations[n].counter.rule;
+  }
+  return failed;
+}
+
 /* A charge that was confirmed counts, however late: only what waits for more rounds is out of time. What
- * goes back has its own time; a charge stands where the rest of it does not. Once a charge has failed, what
- * should go back does so only where there is no way back any more. */
-void weir_settle_take_status(weir_machine *machine, weir_status status, bool late) {
+ * should go back does so beside a charge that failed only where there is no way back any more; a charge
+ * stands where the rest of it does not. */
+static void settle_charge_round(weir_machine *machine, weir_status status, bool late) {
   weir_frame *frame = &machine->frame;
-  size_t rule_count = frame->stack->count;
-  bool waits = frame->phase == WEIR_PHASE_LOOK;
-  for (size_t i = 0; frame->phase == WEIR_PHASE_CHARGE && i < rule_count; i++) {
+  bool waits = false;
+  for (size_t i = 0; i < frame->stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
     waits = waits || (machine->charging >> i & 1U && !r->charged && !r->conflict);
   }
@@ -236,29 +292,11 @@ void weir_settle_take_status(weir_machine *machine, weir_status status, bool lat
   if (status == WEIR_OK) return;
 
   frame->memo->unsure = frame->memo->must_peek = true;
-  if (frame->phase == WEIR_PHASE_LOOK) {
-    fail(machine, status);
-    return;
-  }
-  if (frame->phase == WEIR_PHASE_TAKE_BACK) {
-    for (size_t i = 0; i < rule_count; i++)
-      if (open_cost(machine, i) < 0 && machine->rule_states[i].unused > 0)
-        machine->failure = status;
-    weir_settle_went_back(machine);
-    return;
-  }
-
-  unsigned failed = 0;
-  for (size_t n = 0; n < frame->operation_count; n++) {
-    weir_outcome outcome = frame->operations[n].outcome;
-    if (outcome != WEIR_DONE && outcome != WEIR_ABSENT && outcome != WEIR_CONFLICT)
-      failed |= 1U << frame->operations[n].counter.rule;
-  }
-  settle_charges(machine, failed);
+  settle_charges(machine, failed_rules(frame));
   machine->failure = status;
   machine->written = machine->written || status == WEIR_UNKNOWN_OUTCOME;
   bool goes_back = false;
-  for (size_t i = 0; i < rule_count; i++) {
+  for (size_t i = 0; i < frame->stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     if (open_cost(machine, i) < 0 && !machine->written) {
       r->unused = 0;
@@ -271,3 +309,26 @@ void weir_settle_take_status(weir_machine *machine, weir_status status, bool lat
   else
     fail(machine, status);
 }
+
+/* What goes back has its own time. */
+static void settle_back_round(weir_machine *machine, weir_status status, bool late) {
+  (void)late;
+  if (status == WEIR_OK) return;
+  machine->frame.memo->unsure = machine->frame.memo->must_peek = true;
+  for (size_t i = 0; i < machine->frame.stack->count; i++)
+    if (open_cost(machine, i) < 0 && machine->rule_states[i].unused > 0) machine->failure = status;
+  settle_back_end(machine);
+}
+
+const weir_course weir_settle_course = {
+    .begin = settle_begin,
+    .rows = {[WEIR_PHASE_LOOK] = {.plan = settle_look_plan,
+                                  .round = settle_look_round,
+                                  .end = settle_look_end},
+             [WEIR_PHASE_CHARGE] = {.plan = weir_plan_charge,
+                                    .round = settle_charge_round,
+                                    .end = settle_charge_end},
+             [WEIR_PHASE_TAKE_BACK] = {.plan = weir_plan_take_back,
+                                       .round = settle_back_round,
+                                       .end = settle_back_end},
+             [WEIR_PHASE_PAUSE] = {.round = settle_pause_round}}};
