@@ -282,6 +282,44 @@ static void is_not_plain_where_wishes_differ(void **state) {
   }
 }
 
+/* What becomes of a request whose store does all that is asked, from this round on behind the deadline. */
+static weir_status status_of(weir_request_state request, int late_from) {
+  struct bench b = set_up("fixed-window:10/1s");
+  b.requests[0] = request;
+  b.machine = weir_machine_init(malloc(weir_machine_bytes(&b.stack)), &b.stack, &b.settings);
+  weir_turn turn = weir_machine_start(b.machine, 0, b.memo, b.requests, b.operations);
+  for (int round = 1; turn == WEIR_TURN_EXECUTE; round++) {
+    for (size_t n = 0; n < b.machine->frame.operation_count; n++)
+      answer(&b, n, WEIR_DONE, 5);
+    turn = weir_machine_resume(b.machine, 100, round >= late_from, b.operations);
+  }
+  assert_int_equal(turn, WEIR_TURN_DONE);
+  assert_true(b.requests[0].settled);
+  tear_down(&b);
+  return b.requests[0].status;
+}
+
+static void what_comes_late_ends_each_kind_in_its_own_way(void **state) {
+  (void)state;
+  static const weir_known nothing[WEIR_RULES_MOST];
+  static const int64_t more[] = {2}, less[] = {-2};
+  const weir_request_state take = {.cost = 1}, peek = {.kind = WEIR_PEEK, .cost = 1},
+                           reset = {.kind = WEIR_RESET, .cost = 1},
+                           refund = {.kind = WEIR_REFUND, .cost = 1},
+                           begin = {.kind = WEIR_BEGIN, .cost = 1, .known = nothing},
+                           charges = {.kind = WEIR_SETTLE, .cost = 1, .costs = more},
+                           gives_back = {.kind = WEIR_SETTLE, .cost = 1, .costs = less};
+  assert_int_equal(status_of(take, 1), WEIR_TIMEOUT);
+  assert_int_equal(status_of(peek, 1), WEIR_TIMEOUT);
+  assert_int_equal(status_of(reset, 1), WEIR_OK); /* it is done */
+  assert_int_equal(status_of(begin, 1), WEIR_TIMEOUT);
+  assert_int_equal(status_of(refund, 1), WEIR_TIMEOUT);
+  assert_int_equal(status_of(refund, 2), WEIR_OK);  /* what goes back has its own time */
+  assert_int_equal(status_of(charges, 1), WEIR_OK); /* what was charged counts */
+  assert_int_equal(status_of(gives_back, 1), WEIR_TIMEOUT);
+  assert_int_equal(status_of(gives_back, 2), WEIR_OK);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(charges_all_rules_of_a_stack_or_none),
@@ -298,6 +336,7 @@ int main(void) {
       cmocka_unit_test(takes_a_plain_charge_that_came_late_back),
       cmocka_unit_test(charges_plainly_until_e_before_the_end_of_a_cell),
       cmocka_unit_test(is_not_plain_where_wishes_differ),
+      cmocka_unit_test(what_comes_late_ends_each_kind_in_its_own_way),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

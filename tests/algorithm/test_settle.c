@@ -369,7 +369,26 @@ static void what_one_rule_was_charged_stays_when_another_fails(void **state) {
   tear_down(&b);
 }
 
-/* Nobody knows then what fits. */
+/* It is not known then, what fits. */
+static void looks_again_only_where_others_were_faster(void **state) {
+  (void)state;
+  struct bench b = set_up("fixed-window:10/1m;token-bucket:10/1m");
+  b.settings.traits = WEIR_TRAIT_SWAP;
+  assert_int_equal(settle(&b, 100, 0, 1, 1), WEIR_TURN_EXECUTE);
+  assert_int_equal(b.machine->frame.operation_count, 2);
+  answer(&b, 0, WEIR_DONE, 4);
+  answer(&b, 1, WEIR_ABSENT, 0);
+  assert_int_equal(resume(&b, 200), WEIR_TURN_EXECUTE);
+  assert_int_equal(b.machine->frame.operation_count, 2);
+  answer(&b, 0, WEIR_DONE, 5);
+  answer(&b, 1, WEIR_CONFLICT, 0);
+  assert_int_equal(resume(&b, 300), WEIR_TURN_PAUSE);
+  assert_int_equal(resume(&b, 400), WEIR_TURN_EXECUTE);
+  assert_int_equal(b.machine->frame.operation_count, 1);
+  assert_int_equal(b.machine->frame.operations[0].counter.rule, 1);
+  tear_down(&b);
+}
+
 static void takes_back_a_charge_beside_which_nothing_was_read(void **state) {
   (void)state;
   for (int confirmed = 0; confirmed <= 1; confirmed++) {
@@ -467,6 +486,7 @@ int main(void) {
       cmocka_unit_test(does_not_send_again_what_may_have_gone_back),
       cmocka_unit_test(may_be_asked_for_again_where_nothing_was_sent),
       cmocka_unit_test(what_one_rule_was_charged_stays_when_another_fails),
+      cmocka_unit_test(looks_again_only_where_others_were_faster),
       cmocka_unit_test(takes_back_a_charge_beside_which_nothing_was_read),
       cmocka_unit_test(stands_when_the_rest_of_its_charge_does_not_come_back),
       cmocka_unit_test(counts_what_was_charged_too_late),
