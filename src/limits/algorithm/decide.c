@@ -396,10 +396,9 @@ void weir_machine_fail(weir_machine *machine, weir_status status) {
   frame->phase = WEIR_PHASE_DONE;
 }
 
-bool weir_machine_fails(weir_machine *machine, weir_status status, bool late) {
+void weir_machine_answered(weir_machine *machine, weir_status status, bool late) {
   if (late) status = weir_machine_when_late(machine, status);
   if (status != WEIR_OK) weir_machine_fail(machine, status);
-  return status != WEIR_OK;
 }
 
 void weir_machine_settle_alone(weir_machine *machine, weir_status status) {

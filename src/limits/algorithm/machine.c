@@ -136,10 +136,7 @@ static void decide_begin(weir_machine *machine) {
   const weir_rule_state *first = &machine->rule_states[0];
   bool unseen = machine->only_windows || (frame->stack->count == 1 && first->method->blind(first));
   frame->blind = unseen && !machine_looks_first(machine) && weir_has_takes(frame);
-  if (frame->blind)
-    machine_begin_charge(machine);
-  else
-    weir_machine_enter(machine, WEIR_PHASE_LOOK);
+  if (frame->blind) machine_begin_charge(machine);
 }
 
 /* Where an open request is about this rule. */
@@ -159,7 +156,8 @@ static bool machine_has_conflict(const weir_machine *machine) {
 }
 
 static void decide_look_round(weir_machine *machine, weir_status status, bool late) {
-  bool lost = weir_machine_fails(machine, status, late);
+  weir_machine_answered(machine, status, late);
+  bool lost = machine->frame.phase == WEIR_PHASE_DONE;
   if (!lost && machine_has_conflict(machine)) machine_undo(machine, WEIR_CONTENDED);
 }
 
@@ -254,6 +252,7 @@ static void decide_pause_round(weir_machine *machine, weir_status status, bool l
 }
 
 static const weir_course decide_course = {
+    .first = WEIR_PHASE_LOOK,
     .begin = decide_begin,
     .rows = {[WEIR_PHASE_LOOK] = {.plan = decide_look_plan,
                                   .round = decide_look_round,
@@ -269,10 +268,6 @@ static const weir_course decide_course = {
 /* --- resets, begins and renewals ---------------------------------------------------------------
  */
 
-static void reset_begin(weir_machine *machine) {
-  weir_machine_enter(machine, WEIR_PHASE_RESET);
-}
-
 static void reset_plan(weir_machine *machine, weir_rule_state *r) {
   (void)machine;
   r->method->plan(r, WEIR_PHASE_RESET);
@@ -280,7 +275,7 @@ static void reset_plan(weir_machine *machine, weir_rule_state *r) {
 
 /* What is gone is gone, however late. */
 static void reset_round(weir_machine *machine, weir_status status, bool late) {
-  if (status != WEIR_OK) weir_machine_fails(machine, status, late);
+  if (status != WEIR_OK) weir_machine_answered(machine, status, late);
 }
 
 /* What was known is no longer so. */
@@ -289,23 +284,11 @@ static void afresh_end(weir_machine *machine) {
   weir_machine_settle_alone(machine, WEIR_OK);
 }
 
-static void begin_begin(weir_machine *machine) {
-  weir_machine_enter(machine, WEIR_PHASE_BEGIN);
-}
-
 static void begin_plan(weir_machine *machine, weir_rule_state *r) {
   const weir_request_state *request = machine->frame.requests;
   const weir_known *known = &request->known[r->index];
   bool keeps = known->of_log && known->count == 0;
   if (r->step++ == 0) r->method->store(r, known, request->afresh && !keeps);
-}
-
-static void begin_round(weir_machine *machine, weir_status status, bool late) {
-  weir_machine_fails(machine, status, late);
-}
-
-static void renew_begin(weir_machine *machine) {
-  weir_machine_enter(machine, WEIR_PHASE_RENEW);
 }
 
 static void renew_plan(weir_machine *machine, weir_rule_state *r) {
@@ -335,15 +318,16 @@ static void renew_end(weir_machine *machine) {
 }
 
 static const weir_course reset_course = {
-    .begin = reset_begin,
+    .first = WEIR_PHASE_RESET,
     .rows = {[WEIR_PHASE_RESET] = {.plan = reset_plan, .round = reset_round, .end = afresh_end}}};
 
 static const weir_course begin_course = {
-    .begin = begin_begin,
-    .rows = {[WEIR_PHASE_BEGIN] = {.plan = begin_plan, .round = begin_round, .end = afresh_end}}};
+    .first = WEIR_PHASE_BEGIN,
+    .rows = {[WEIR_PHASE_BEGIN] = {
+                 .plan = begin_plan, .round = weir_machine_answered, .end = afresh_end}}};
 
 static const weir_course renew_course = {
-    .begin = renew_begin,
+    .first = WEIR_PHASE_RENEW,
     .rows = {[WEIR_PHASE_RENEW] = {.plan = renew_plan, .round = renew_round, .end = renew_end}}};
 
 /* By the kind of a group's first request; the others of it are takes and peeks, as it is. */
@@ -517,7 +501,8 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   if (machine->plain) return WEIR_TURN_EXECUTE;
   frame->blind = false;
   machine_begin(machine, now_us);
-  machine->course->begin(machine);
+  weir_machine_enter(machine, machine->course->first);
+  if (machine->course->begin != NULL) machine->course->begin(machine);
   return machine_advance(machine, operations);
 }
 

@@ -21,7 +21,9 @@ typedef struct weir_phase_row {
 
 /* The way of one kind of group, from its first phase to DONE. */
 typedef struct weir_course {
-  void (*begin)(weir_machine *machine);
+  weir_phase first;
+  void (*begin)(
+      weir_machine *machine); /* enters a later phase where the first can be left out; or NULL */
   weir_phase_row rows[WEIR_PHASE_DONE];
 } weir_course;
 
@@ -72,8 +74,8 @@ weir_status weir_machine_failure(weir_machine *machine, const weir_operation *op
  * were pauses, it was others who took that time. */
 weir_status weir_machine_when_late(const weir_machine *machine, weir_status status);
 
-/* Fails a group whose round brought no answer, or brought it late; whether it did. */
-bool weir_machine_fails(weir_machine *machine, weir_status status, bool late);
+/* Fails a group whose round brought no answer, or brought it late: the round of phases that charge nothing. */
+void weir_machine_answered(weir_machine *machine, weir_status status, bool late);
 
 /* Settles all that is open with a status; the group is done. */
 void weir_machine_fail(weir_machine *machine, weir_status status);

@@ -25,17 +25,9 @@
 /* --- refunds -----------------------------------------------------------------------------------
  */
 
-static void refund_begin(weir_machine *machine) {
-  weir_machine_enter(machine, WEIR_PHASE_LOOK);
-}
-
 static void refund_look_plan(weir_machine *machine, weir_rule_state *r) {
   if (weir_request_cost(machine->frame.requests, r->index) != 0)
     r->method->plan(r, WEIR_PHASE_LOOK);
-}
-
-static void refund_look_round(weir_machine *machine, weir_status status, bool late) {
-  weir_machine_fails(machine, status, late);
 }
 
 /* What goes back, and whether that much is charged at all. Whether it arrives or not, it is expected no
@@ -81,9 +73,9 @@ static void refund_back_end(weir_machine *machine) {
 }
 
 const weir_course weir_refund_course = {
-    .begin = refund_begin,
+    .first = WEIR_PHASE_LOOK,
     .rows = {[WEIR_PHASE_LOOK] = {.plan = refund_look_plan,
-                                  .round = refund_look_round,
+                                  .round = weir_machine_answered,
                                   .end = refund_look_end},
              [WEIR_PHASE_TAKE_BACK] = {
                  .plan = weir_plan_take_back, .round = refund_back_round, .end = refund_back_end}}};
@@ -166,10 +158,7 @@ static void settle_begin(weir_machine *machine) {
     else
       frame->blind = frame->blind && method->blind(r);
   }
-  if (frame->blind)
-    settle_look_end(machine);
-  else
-    weir_machine_enter(machine, WEIR_PHASE_LOOK);
+  if (frame->blind) settle_look_end(machine);
 }
 
 /* --- settlements: what became of it ------------------------------------------------------------
@@ -321,6 +310,7 @@ static void settle_back_round(weir_machine *machine, weir_status status, bool la
 }
 
 const weir_course weir_settle_course = {
+    .first = WEIR_PHASE_LOOK,
     .begin = settle_begin,
     .rows = {[WEIR_PHASE_LOOK] = {.plan = settle_look_plan,
                                   .round = settle_look_round,
