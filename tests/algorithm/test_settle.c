@@ -369,7 +369,6 @@ static void what_one_rule_was_charged_stays_when_another_fails(void **state) {
   tear_down(&b);
 }
 
-/* It is not known then, what fits. */
 static void looks_again_only_where_others_were_faster(void **state) {
   (void)state;
   struct bench b = set_up("fixed-window:10/1m;token-bucket:10/1m");
@@ -389,6 +388,7 @@ static void looks_again_only_where_others_were_faster(void **state) {
   tear_down(&b);
 }
 
+/* Nobody knows then what fits. */
 static void takes_back_a_charge_beside_which_nothing_was_read(void **state) {
   (void)state;
   for (int confirmed = 0; confirmed <= 1; confirmed++) {
