@@ -295,8 +295,11 @@ static weir_status status_of(weir_request_state request, int late_from) {
   }
   assert_int_equal(turn, WEIR_TURN_DONE);
   assert_true(b.requests[0].settled);
+  weir_status status = b.requests[0].status;
+  assert_int_equal(weir_machine_resume(b.machine, 200, false, b.operations), WEIR_TURN_DONE);
+  assert_int_equal(b.requests[0].status, status); /* whoever resumes it once more learns no more */
   tear_down(&b);
-  return b.requests[0].status;
+  return status;
 }
 
 static void what_comes_late_ends_each_kind_in_its_own_way(void **state) {

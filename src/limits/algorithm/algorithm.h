@@ -353,7 +353,8 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
 
 /* Goes on after a round or a pause. `late`: the deadline passed before the outcomes were there, so
  * that they may no longer admit anyone. The next round is planned into `operations`; the outcomes
- * of the last one have been taken in before, so that it may be the same place. */
+ * of the last one have been taken in before, so that it may be the same place.
+ * A machine that is done stays so. */
 weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
                               weir_operation *operations);
 

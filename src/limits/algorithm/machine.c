@@ -515,7 +515,8 @@ weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
     machine_leave_plain(machine);
   }
   weir_status status = machine_take_answers(machine);
-  machine->course->rows[machine->frame.phase].round(machine, status, late);
+  if (machine->frame.phase != WEIR_PHASE_DONE) /* nothing was sent: none is late */
+    machine->course->rows[machine->frame.phase].round(machine, status, late);
   return machine_advance(machine, operations);
 }
 
