@@ -32,7 +32,8 @@ static int hammer(const char *url, const char *rules, int (*count)(void *context
   int before = count(context);
   for (int i = 0; i < BLOWS; i++)
     take(limiter, false);
-  assert_int_equal(count(context), before);
+  /* Redis is asked once, by a thread of its own, in which form it takes sums. */
+  assert_in_range(count(context), before, before + 1);
   for (int spell = 0; spell < SPELLS; spell++) {
     clock.now_us += DENIAL_US;
     for (int i = 0; i < BLOWS / SPELLS; i++)

@@ -233,7 +233,7 @@ def last(draw, scale):
 def huge(draw, scale):
     """The largest costs there are, among ordinary ones."""
     now = START_MS
-    sizes = (COST_MOST, COST_MOST - 1, 2**31 - 2, 2**30, 2**16, scale.limit, scale.limit + 1)
+    sizes = (COST_MOST, COST_MOST - 1, 2**31 - 2, 2**30, 2**16, scale.limit, min(scale.limit + 1, COST_MOST))
     while True:
         now += some_gap_ms(draw, scale, 10)
         cost = draw.choice(sizes) if draw.random() < 0.5 else some_cost(draw, scale)

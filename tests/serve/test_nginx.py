@@ -98,7 +98,6 @@ class Nginx(Behind):
             self.addCleanup(held.close)
             held.send("GET /index.html HTTP/1.1\r\n")
             told.append(hostile_forms.send(nginx.port, hostile_forms.fields(first="GET /index.html HTTP/1.1")))
-        self.assertIn(500, told[4:])
         self.assertLessEqual(set(told[4:]), {429, 500, None})  # None: nginx closed it before it was asked
 
     def test_no_decision(self):

@@ -31,7 +31,7 @@ static void may_be_cut_off(void) {
 static const char *name_at(const char *names, int index) {
   for (; names != NULL && index > 0; index--) {
     names = strchr(names, ' ');
-    names += names != NULL;
+    if (names != NULL) names++;
   }
   return names;
 }

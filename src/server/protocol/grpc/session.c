@@ -288,9 +288,8 @@ static int on_frame(nghttp2_session *http2, const nghttp2_frame *frame, void *se
         session, one->id, WEIR_GRPC_UNIMPLEMENTED,
         "there are ShouldRateLimit of envoy.service.ratelimit.v3.RateLimitService, and "
         "Check and Watch of grpc.health.v1.Health");
-  } else if (one->is_too_long) {
-    session->ready = one; /* what becomes of it is its method's */
-  } else if (!check_body(one, &status, &why)) {
+  } else if (!one->is_too_long &&
+             !check_body(one, &status, &why)) { /* of too long a one its method says it */
     weir_grpc_refuse(session, one->id, status, why);
   } else {
     session->ready = one;
