@@ -205,7 +205,9 @@ static void live(life *self, const char *url, long number, bool all_after) {
 /* OpenSSL and threads that end keep some memory for those to come. Whether any is lost there is for
  * the leak sanitizer to say. */
 static void expect_nothing_left(const life *self, long blocks, int descriptors, long number) {
-  bool is_counted = !self->is_secure && !self->is_named;
+  /* A thread of its own asks Redis in which form it takes sums. */
+  bool is_asked = strncmp(self->store, "REDIS", 5) == 0;
+  bool is_counted = !self->is_secure && !self->is_named && !is_asked;
   if (is_counted && heap_blocks() != blocks)
     fail_msg("%ld blocks are left after allocation %ld failed", heap_blocks() - blocks, number);
   assert_int_equal(attack_descriptors(), descriptors);
