@@ -1,6 +1,5 @@
 #include "attack/stores.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,14 +39,4 @@ weir_limiter *attack_limiter(weir_store *store, const char *rules,
   if (weir_limiter_create(store, rules, options, &limiter, &message) != WEIR_OK)
     fail_msg("%s", message.text);
   return limiter;
-}
-
-int attack_descriptors(void) {
-  int count = 0;
-  DIR *folder = opendir("/proc/self/fd");
-  assert_non_null(folder);
-  while (readdir(folder) != NULL)
-    count++;
-  closedir(folder);
-  return count;
 }

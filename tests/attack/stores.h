@@ -33,7 +33,4 @@ weir_limiter_options attack_options(hand_clock *clock);
 weir_limiter *attack_limiter(weir_store *store, const char *rules,
                              const weir_limiter_options *options);
 
-/* How many file descriptors this process has open. */
-int attack_descriptors(void);
-
 #endif

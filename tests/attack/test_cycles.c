@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "attack/heap.h"
+#include "fixture/process.h"
 
 enum { WARM_UP = 5, CYCLES_DEFAULT = 100 };
 
@@ -38,12 +39,12 @@ static void cycle(const char *store, long slack) {
     live(url);
   long blocks = heap_blocks();
   long bytes = heap_bytes();
-  int descriptors = attack_descriptors();
+  int descriptors = process_descriptors();
   for (long i = 0; i < cycles; i++)
     live(url);
   print_message("%s: %ld cycles, %ld blocks and %ld bytes more\n", store, cycles,
                 heap_blocks() - blocks, heap_bytes() - bytes);
-  assert_int_equal(attack_descriptors(), descriptors);
+  assert_int_equal(process_descriptors(), descriptors);
   assert_in_range(heap_blocks() - blocks + slack, 0, 2 * slack);
 }
 
@@ -73,14 +74,14 @@ static void stores_that_cannot_be_opened_leave_nothing(void **state) {
   weir_store *store;
   (void)state;
   long blocks = 0;
-  int descriptors = attack_descriptors();
+  int descriptors = process_descriptors();
   for (long i = -WARM_UP; i < cycles; i++) {
     if (i == 0) blocks = heap_blocks();
     for (size_t j = 0; j < sizeof urls / sizeof urls[0]; j++)
       assert_int_equal(weir_store_open(urls[j], &store, &message), WEIR_BAD_URL);
   }
   assert_int_equal(heap_blocks(), blocks);
-  assert_int_equal(attack_descriptors(), descriptors);
+  assert_int_equal(process_descriptors(), descriptors);
 }
 
 int main(int count, char **arguments) {

@@ -85,7 +85,7 @@ class Program(ProgramTest):
             file.write('listen: {resp: {}}\nstores: {a: {url: "memory:"}}\nlimiters:\n'
                        '  b: {rule: "sliding-window:100/1m", tiers: {gold: "sliding-window:5000/1m"}}\n')
             file.flush()
-            said = r"%s:4:\d+: warning: limiters\.b\.tiers\.gold: sliding-window:5000/1m would share its counts with .* give both most=5000" % file.name
+            said = r"%s:4:\d+: warning: limiters\.b\.tiers\.gold: sliding-window:5000/1m would share its counts with sliding-window:100/1m but for its layout: give both most=5000; " % file.name
             result = run("check", file.name)
             self.assertEqual(result.returncode, 0)
             self.assertRegex(result.stderr.decode(), said)

@@ -1,5 +1,4 @@
 /* Places in real time: the thread that renews, who waits, and what a child has of them. */
-#include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -13,6 +12,7 @@
 #include <cmocka.h>
 #include <weir/backend.h>
 
+#include "fixture/process.h"
 #include "limiter/stores.h"
 #include "limiter/world.h"
 
@@ -88,16 +88,6 @@ static void leave(weir_reservation *place) {
   weir_reservation_destroy(place);
 }
 
-static int threads(void) {
-  int count = 0;
-  DIR *tasks = opendir("/proc/self/task");
-  assert_non_null(tasks);
-  while (readdir(tasks) != NULL)
-    count++;
-  closedir(tasks);
-  return count;
-}
-
 static void *do_nothing(void *nothing) {
   return nothing;
 }
@@ -118,10 +108,10 @@ static bool pay_on_all_stores(void) {
   for (int store = 0; store < STORES; store++)
     open_scene(&scenes[store], store, "in-flight:1/1s");
   start_first_thread();
-  int before = threads();
+  int before = process_threads();
   for (int store = 0; store < STORES; store++)
     places[store] = enter(scenes[store].limiter);
-  assert_int_equal(threads(), before + STORES);
+  assert_int_equal(process_threads(), before + STORES);
   sleep_us(5 * PERIOD_US / 2);
   for (int store = 0; store < STORES; store++) {
     weir_limiter_counts counts = WEIR_LIMITER_COUNTS_INIT;
@@ -138,9 +128,9 @@ static bool pay_on_all_stores(void) {
     leave(places[store]);
     weir_limiter_destroy(other);
   }
-  for (int tries = 0; tries < 100 && threads() > before; tries++)
+  for (int tries = 0; tries < 100 && process_threads() > before; tries++)
     sleep_us(PERIOD_US / 20);
-  assert_int_equal(threads(), before);
+  assert_int_equal(process_threads(), before);
   for (int store = 0; store < STORES; store++) { /* and another when it is needed again */
     weir_reservation *again = enter_in(scenes[store].limiter, PERIOD_US, NULL);
     assert_non_null(again);

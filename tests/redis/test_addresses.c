@@ -1,10 +1,10 @@
 /* A node of a real cluster that changes its address for ever, as pods do, is followed each time, and
  * nothing is left behind. */
-#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "fixture/cluster.h"
+#include "fixture/process.h"
 #include "fixture/server.h"
 #include "redis/plain.h"
 
@@ -34,16 +34,6 @@ typedef struct busy {
   weir_store *store;
   atomic_bool over;
 } busy;
-
-static int count_entries(const char *path) {
-  int count = 0;
-  DIR *folder = opendir(path);
-  assert_non_null(folder);
-  while (readdir(folder) != NULL)
-    count++;
-  closedir(folder);
-  return count;
-}
 
 /* The key is the moving node's. */
 static void find_key(char key[32]) {
@@ -135,13 +125,13 @@ static void follow(const char *credentials, int count) {
       until_done(store, other);
     }
     if (i == 9) {
-      descriptors = count_entries("/proc/self/fd");
-      threads = count_entries("/proc/self/task");
+      descriptors = process_descriptors();
+      threads = process_threads();
     }
   }
   nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* the thread that reads the map is through */
-  int descriptors_now = count_entries("/proc/self/fd");
-  int threads_now = count_entries("/proc/self/task");
+  int descriptors_now = process_descriptors();
+  int threads_now = process_threads();
   print_message(
       "%d changes, followed in %.1f ms at most, %.1f ms once the others knew; "
       "%d descriptors, %d threads\n",

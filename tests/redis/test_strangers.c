@@ -1,8 +1,8 @@
 /* Nodes that redirections alone name: how many are followed, what they are told, and what is left of
  * them. */
-#include <dirent.h>
 #include <netdb.h>
 
+#include "fixture/process.h"
 #include "redis/cluster.h"
 #include "redis/relay.h"
 
@@ -93,23 +93,13 @@ static bool moves_to_hanging_names(relay *self, const relay_command *command,
   return true;
 }
 
-static int count_entries(const char *path) {
-  int count = 0;
-  DIR *folder = opendir(path);
-  assert_non_null(folder);
-  while (readdir(folder) != NULL)
-    count++;
-  closedir(folder);
-  return count;
-}
-
 /* The table is too small for all: some are refused, with the reason; a moment later there is
  * room. */
 static void dead_addresses_do_not_fill_the_table_for_ever(void **state) {
   (void)state;
   int full = 0;
   weir_store *store = open_left("", "timeout=5s", moves_to_the_dead);
-  int descriptors = count_entries("/proc/self/fd");
+  int descriptors = process_descriptors();
   int64_t first_us = weir_monotonic_us();
   for (int i = 0; i < DEAD; i++) {
     char key[32];
@@ -122,7 +112,7 @@ static void dead_addresses_do_not_fill_the_table_for_ever(void **state) {
   print_message("%d dead addresses were named; %d calls were refused for want of room\n", DEAD,
                 full);
   assert_true(full > 0 || weir_monotonic_us() > first_us + 900000); /* a busy machine */
-  assert_in_range(count_entries("/proc/self/fd"), descriptors, descriptors + 4);
+  assert_in_range(process_descriptors(), descriptors, descriptors + 4);
   relay_set(&left, moves_right);
   int64_t begin_us = weir_monotonic_us();
   while (execute(store, add_to("weir:{fresh}:1", 1), NULL).outcome != WEIR_DONE)
@@ -141,7 +131,7 @@ static void names_without_end_make_few_threads(void **state) {
   (void)state;
   atomic_store(&hangs, true);
   weir_store *store = open_left("", "timeout=10ms", moves_to_hanging_names);
-  int threads = count_entries("/proc/self/task");
+  int threads = process_threads();
   for (int i = 0; i < NAMES; i++) {
     char key[32];
     weir_message message = {""};
@@ -151,8 +141,8 @@ static void names_without_end_make_few_threads(void **state) {
     weir_store_exec(store, &add, 1, deadline_in_ms(10), &message);
     assert_int_not_equal(add.outcome, WEIR_DONE);
   }
-  print_message("%d threads before, %d now\n", threads, count_entries("/proc/self/task"));
-  assert_in_range(count_entries("/proc/self/task"), threads, threads + THREADS_MORE);
+  print_message("%d threads before, %d now\n", threads, process_threads());
+  assert_in_range(process_threads(), threads, threads + THREADS_MORE);
   atomic_store(&hangs, false);
   close_all(store);
 }
