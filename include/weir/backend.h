@@ -310,8 +310,9 @@ typedef struct weir_backend {
   void (*exec_at)(void *handle, weir_operation *operations, size_t count, int64_t *now_us,
                   weir_message *message);
 
-  /* Reads the files anew that the URL names, for weir_store_renew_files(), or uses what `prepare` has
-   * read; connections from then on use them. On an error, with a message, all stays as it was. Any thread. NULL: there are none. */
+  /* Reads the files anew that the URL names, for weir_store_renew_files(), or uses what `prepare`
+   * has read; connections from then on use them. On an error, with a message, all stays as it was.
+   * Any thread. NULL: there are none. */
   weir_status (*renew)(void *handle, weir_message *message);
 
   /* When the certificate ends that the store shows its servers, in seconds since 1970; 0: it shows

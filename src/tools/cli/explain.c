@@ -3,8 +3,6 @@
  *     list, tier or rule ──> each rule alone ──> peeks of rising cost ──> how long each would wait
  *
  * A rule that stands alone counts as it does in its stack. */
-#include "explain.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +15,7 @@
 #include "output.h"
 #include "registry/registry.h"
 #include "report.h"
+#include "serve.h"
 
 enum { PARTS = 4, DIGITS = 4 };
 
@@ -145,9 +144,10 @@ static weir_status find(const weir_registry *registry, explained *one, const cha
   memcpy(one->counted + one->named->prefix_length, one->key, one->key_length + 1);
   if (one->target.kind != WEIR_TARGET_LIMITER) return WEIR_OK;
   const char *rules = one->named->config->rule;
-  for (size_t i = 0; i < one->named->config->tier_count; i++)
-    if (strcmp(one->named->config->tiers[i].name, one->target.tier) == 0)
-      rules = one->named->config->tiers[i].rule;
+  const char *name_of_tier = one->target.tier;
+  const weir_config_tier *tier =
+      weir_config_find_tier(one->named->config, name_of_tier, strlen(name_of_tier));
+  if (tier != NULL) rules = tier->rule;
   return explain_rules(registry, one, rules, message);
 }
 
@@ -239,9 +239,8 @@ int weir_cli_explain(const weir_cli_options *options) {
     weir_cli_error("KEY is empty: one byte or more is accepted");
     return WEIR_EXIT_USAGE;
   }
-  weir_config_faults *faults = calloc(2, sizeof *faults);
+  weir_config_faults *faults = calloc(1, sizeof *faults);
   if (faults == NULL) return weir_cli_fail_memory();
-  faults[0].warnings = &faults[1];
   weir_registry *registry = weir_registry_load(options->arguments[0], NULL, NULL, NULL, faults);
   int exit_status = WEIR_EXIT_USAGE;
   if (registry == NULL) {

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "explain.h"
 #include "options.h"
 #include "output.h"
 #include "registry/registry.h"
 #include "report.h"
+#include "serve.h"
 #include "serve/certificates.h"
 #include "serve/listen.h"
 

@@ -288,10 +288,9 @@ static int on_frame(nghttp2_session *http2, const nghttp2_frame *frame, void *se
         session, one->id, WEIR_GRPC_UNIMPLEMENTED,
         "there are ShouldRateLimit of envoy.service.ratelimit.v3.RateLimitService, and "
         "Check and Watch of grpc.health.v1.Health");
-  } else if (!one->is_too_long &&
-             !check_body(one, &status, &why)) { /* of too long a one its method says it */
+  } else if (!one->is_too_long && !check_body(one, &status, &why)) {
     weir_grpc_refuse(session, one->id, status, why);
-  } else {
+  } else { /* its method answers too long a call */
     session->ready = one;
   }
   return 0;

@@ -1,6 +1,6 @@
-/* A configuration, on the command line. */
-#ifndef WEIR_CLI_EXPLAIN_H
-#define WEIR_CLI_EXPLAIN_H
+/* For the commands that read a server's configuration. */
+#ifndef WEIR_CLI_SERVE_H
+#define WEIR_CLI_SERVE_H
 
 #include "config/config.h"
 
