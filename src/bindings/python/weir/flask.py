@@ -104,6 +104,8 @@ class Limits:
 
     def _exempts(self) -> bool:
         """Whether the view is, or its class, or what other decorators have wrapped; or its blueprint."""
+        if not self._exempt:
+            return False
         view = current_app.view_functions.get(request.endpoint or "")
         found = {current_app.blueprints[name] for name in request.blueprints}
         while view is not None:
