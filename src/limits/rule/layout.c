@@ -37,9 +37,9 @@
  *
  * because a process has one group under way per key, a group charges at most L, a settlement, which
  * is a group of its own, at most L + D, and after a denial or an unknown outcome the next touch of
- * the key is a peek. M is L, or what the limits of all that share the cells will never exceed. Lanes are signed digits, so that sum
- * must stay below half a lane. Where denied requests stay charged there is no such bound, and each
- * cell has a counter of its own.
+ * the key is a peek. M is L, or the largest limit of all that share the cells. Lanes are signed
+ * digits, so that sum must stay below half a lane. Where denied requests stay charged there is no
+ * such bound, and each cell has a counter of its own.
  */
 #include <assert.h>
 #include <inttypes.h>
