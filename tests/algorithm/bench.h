@@ -13,7 +13,7 @@ struct bench {
   weir_machine *machine;
   weir_operation *operations; /* of one round */
   weir_memo *memo;
-  weir_request_state requests[3];
+  weir_claim requests[3];
 };
 
 static inline struct bench set_up(const char *rules) {
@@ -41,8 +41,8 @@ static inline void tear_down(struct bench *b) {
 static inline weir_turn start(struct bench *b, int64_t now_us, int64_t first, int64_t second) {
   free(b->machine);
   b->machine = weir_machine_init(malloc(weir_machine_bytes(&b->stack)), &b->stack, &b->settings);
-  b->requests[0] = (weir_request_state){.cost = first, .next = second > 0 ? &b->requests[1] : NULL};
-  b->requests[1] = (weir_request_state){.cost = second};
+  b->requests[0] = (weir_claim){.ask.cost = first, .next = second > 0 ? &b->requests[1] : NULL};
+  b->requests[1] = (weir_claim){.ask.cost = second};
   return weir_machine_start(b->machine, now_us, b->memo, b->requests, b->operations);
 }
 

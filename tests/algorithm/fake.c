@@ -179,9 +179,9 @@ static void take_turn(struct fake_world *world, struct fake_client *client, weir
                 weir_machine_operations_most(&world->stack));
     return;
   }
-  for (weir_request_state *request = client->machine->frame.requests; request != NULL;
+  for (weir_claim *request = client->machine->frame.requests; request != NULL;
        request = request->next)
-    assert_true(request->settled);
+    assert_true(request->verdict.answered);
   memcpy(client->memo, client->machine->frame.memo, weir_memo_bytes(&world->stack));
 }
 
@@ -259,13 +259,12 @@ void fake_crash(struct fake_client *client) {
 
 struct fake_client *fake_begin_take(struct fake_world *world, int client, int64_t cost) {
   struct fake_client *who = &world->clients[client];
-  who->requests[0] = (weir_request_state){.cost = cost};
+  who->requests[0] = (weir_claim){.ask.cost = cost};
   fake_begin(world, who, 1);
   return who;
 }
 
-const weir_request_state *fake_run(struct fake_world *world, int client,
-                                   weir_request_state request) {
+const weir_claim *fake_run(struct fake_world *world, int client, weir_claim request) {
   struct fake_client *who = &world->clients[client];
   who->requests[0] = request;
   fake_begin(world, who, 1);
@@ -275,10 +274,10 @@ const weir_request_state *fake_run(struct fake_world *world, int client,
 
 static const weir_decision *decide(struct fake_world *world, int client, weir_request_kind kind,
                                    int64_t cost) {
-  weir_request_state request = {.kind = kind, .cost = cost};
-  const weir_request_state *settled = fake_run(world, client, request);
-  assert_int_equal(settled->status, WEIR_OK);
-  return &settled->decision;
+  weir_claim request = {.ask = {.kind = kind, .cost = cost}};
+  const weir_claim *settled = fake_run(world, client, request);
+  assert_int_equal(settled->verdict.status, WEIR_OK);
+  return &settled->verdict.decision;
 }
 
 const weir_decision *fake_take(struct fake_world *world, int client, int64_t cost) {

@@ -27,7 +27,7 @@ struct fake_client {
   weir_machine *machine;
   weir_operation *operations; /* of one round */
   weir_memo *memo;
-  weir_request_state requests[2];
+  weir_claim requests[2];
   int64_t offset_us; /* of its clock */
   int64_t deadline_us;
   size_t landed; /* operations of this round */
@@ -87,8 +87,7 @@ void fake_crash(struct fake_client *client);
 struct fake_client *fake_begin_take(struct fake_world *world, int client, int64_t cost);
 
 /* One request from begin to end with nothing in between. */
-const weir_request_state *fake_run(struct fake_world *world, int client,
-                                   weir_request_state request);
+const weir_claim *fake_run(struct fake_world *world, int client, weir_claim request);
 
 const weir_decision *fake_take(struct fake_world *world, int client, int64_t cost);
 const weir_decision *fake_peek(struct fake_world *world, int client, int64_t cost);

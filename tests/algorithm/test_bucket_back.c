@@ -18,7 +18,7 @@ static void takes_a_late_charge_back_exactly(void **state) {
   client_round(&b->one, &b->store, NOW + 70000, true);
   expect_operation(&b->one, 0, WEIR_SWAP);
   client_round(&b->one, &b->store, NOW + 70000, true);
-  assert_int_equal(b->one.requests[0].status, WEIR_TIMEOUT);
+  assert_int_equal(b->one.requests[0].verdict.status, WEIR_TIMEOUT);
   assert_int_equal(stored_in(b, 0), NOW + 2 * TOKEN);
   tear_down(b);
 }
@@ -49,7 +49,7 @@ static void gives_up_taking_back_after_three_tries(void **state) {
     client_round(&b->one, &b->store, NOW, true);
   }
   assert_int_equal(swaps, 3);
-  assert_int_equal(b->one.requests[0].status, WEIR_UNKNOWN_OUTCOME); /* it stays charged */
+  assert_int_equal(b->one.requests[0].verdict.status, WEIR_UNKNOWN_OUTCOME); /* it stays charged */
   assert_int_equal(stored_in(b, 0), NOW + 5 * TOKEN);
   tear_down(b);
 }
@@ -62,7 +62,7 @@ static void leaves_a_place_that_others_queue_behind(void **state) {
   assert_int_equal(take(b, &b->other, NOW, 1)->delay_us, 2 * TOKEN);
   client_round(&b->one, &b->store, NOW + 10, true);
   client_finish(&b->one, &b->store, NOW + 10);
-  assert_int_equal(b->one.requests[0].status, WEIR_UNKNOWN_OUTCOME); /* it stays charged */
+  assert_int_equal(b->one.requests[0].verdict.status, WEIR_UNKNOWN_OUTCOME); /* it stays charged */
   assert_int_equal(stored_in(b, 0), NOW + 3 * TOKEN);
   tear_down(b);
 }
@@ -75,7 +75,7 @@ static void finds_nothing_to_take_back_from_a_key_that_is_gone(void **state) {
   store_find(&b->store, 0, 0)->present = false;
   client_round(&b->one, &b->store, NOW, true);
   client_finish(&b->one, &b->store, NOW);
-  assert_int_equal(b->one.requests[0].status, WEIR_TIMEOUT);
+  assert_int_equal(b->one.requests[0].verdict.status, WEIR_TIMEOUT);
   assert_null(store_find(&b->store, 0, 0));
   tear_down(b);
 }
@@ -96,7 +96,7 @@ static void holds_no_bucket_of_a_stack_that_it_could_not_charge_all_of(void **st
   assert_int_equal(b->one.turn, WEIR_TURN_PAUSE);
   assert_int_equal(stored_in(b, 0), NOW);
   client_finish(&b->one, &b->store, NOW);
-  assert_true(b->one.requests[0].decision.allowed);
+  assert_true(b->one.requests[0].verdict.decision.allowed);
   assert_int_equal(stored_in(b, 0), NOW + TOKEN);
   tear_down(b);
 }
@@ -150,7 +150,7 @@ static void looks_once_more_for_who_waits_before_it_refunds(void **state) {
   expect_operation(&b->other, 0, WEIR_SWAP);
   assert_int_equal(wait_for(b, &b->one, NOW, 1, TOKEN)->delay_us, TOKEN);
   client_finish(&b->other, &b->store, NOW);
-  assert_int_equal(b->other.requests[0].status, WEIR_OK);
+  assert_int_equal(b->other.requests[0].verdict.status, WEIR_OK);
   assert_int_equal(stored_in(b, 0), NOW + 6 * TOKEN);
   tear_down(b);
 }
@@ -169,7 +169,7 @@ static void says_so_when_others_kept_a_refund_out(void **state) {
     client_round(&b->other, &b->store, NOW, false);
   }
   assert_int_equal(swaps, 3);
-  assert_int_equal(b->other.requests[0].status, WEIR_CONTENDED);
+  assert_int_equal(b->other.requests[0].verdict.status, WEIR_CONTENDED);
   assert_int_equal(stored_in(b, 0), NOW + 8 * TOKEN);
   tear_down(b);
 }
@@ -189,10 +189,10 @@ static void cancels_the_last_place_alone(void **state) {
   struct bench *b = set_up(QUEUE_4, WEIR_TRAIT_SWAP);
   int64_t ends[3][WEIR_RULES_MOST];
   for (int i = 0; i < 3; i++) {
-    b->one.requests[0] = (weir_request_state){.kind = WEIR_TAKE, .cost = 1, .ends = ends[i]};
+    b->one.requests[0] = (weir_claim){.ask = {.kind = WEIR_TAKE, .cost = 1, .ends = ends[i]}};
     client_start(&b->one, NOW + i, 1);
     client_finish(&b->one, &b->store, NOW + i);
-    assert_int_equal(b->one.requests[0].decision.delay_us, i == 0 ? 0 : i * TOKEN - i);
+    assert_int_equal(b->one.requests[0].verdict.decision.delay_us, i == 0 ? 0 : i * TOKEN - i);
   }
   assert_int_equal(refund(b, NOW + 10, 1, NOW, ends[0]), WEIR_OK);
   assert_int_equal(refund(b, NOW + 10, 1, NOW + 1, ends[1]), WEIR_OK);
@@ -210,7 +210,7 @@ static void cancels_nothing_that_others_queue_behind_meanwhile(void **state) {
   struct bench *b = set_up(QUEUE_4, WEIR_TRAIT_SWAP);
   int64_t ends[WEIR_RULES_MOST];
   take(b, &b->one, NOW, 1);
-  b->one.requests[0] = (weir_request_state){.kind = WEIR_TAKE, .cost = 1, .ends = ends};
+  b->one.requests[0] = (weir_claim){.ask = {.kind = WEIR_TAKE, .cost = 1, .ends = ends}};
   client_start(&b->one, NOW, 1);
   client_finish(&b->one, &b->store, NOW);
   start_refund(&b->other, NOW, 1, NOW, ends);
@@ -218,7 +218,7 @@ static void cancels_nothing_that_others_queue_behind_meanwhile(void **state) {
   expect_operation(&b->other, 0, WEIR_SWAP);
   take(b, &b->one, NOW, 1);
   client_finish(&b->other, &b->store, NOW);
-  assert_int_equal(b->other.requests[0].status, WEIR_OK);
+  assert_int_equal(b->other.requests[0].verdict.status, WEIR_OK);
   assert_int_equal(stored_in(b, 0), NOW + 3 * TOKEN);
   tear_down(b);
 }

@@ -57,7 +57,7 @@ static inline void begin_take(struct bench *b, struct client *client, int64_t no
 static inline void start_waiting(struct client *client, int64_t now_us, int64_t cost,
                                  int64_t wait_us) {
   client->requests[0] =
-      (weir_request_state){.kind = WEIR_TAKE, .cost = cost, .waits = true, .wait_us = wait_us};
+      (weir_claim){.ask = {.kind = WEIR_TAKE, .cost = cost, .waits = true, .wait_us = wait_us}};
   client_start(client, now_us, 1);
 }
 
@@ -65,14 +65,14 @@ static inline const weir_decision *wait_for(struct bench *b, struct client *clie
                                             int64_t cost, int64_t wait_us) {
   start_waiting(client, now_us, cost, wait_us);
   client_finish(client, &b->store, now_us);
-  assert_int_equal(client->requests[0].status, WEIR_OK);
-  return &client->requests[0].decision;
+  assert_int_equal(client->requests[0].verdict.status, WEIR_OK);
+  return &client->requests[0].verdict.decision;
 }
 
 static inline void start_refund(struct client *client, int64_t now_us, int64_t cost, int64_t at_us,
                                 int64_t *ends) {
   client->requests[0] =
-      (weir_request_state){.kind = WEIR_REFUND, .cost = cost, .at_us = at_us, .ends = ends};
+      (weir_claim){.ask = {.kind = WEIR_REFUND, .cost = cost, .at_us = at_us, .ends = ends}};
   client_start(client, now_us, 1);
 }
 
@@ -80,18 +80,18 @@ static inline weir_status refund(struct bench *b, int64_t now_us, int64_t cost, 
                                  int64_t *ends) {
   start_refund(&b->other, now_us, cost, at_us, ends);
   client_finish(&b->other, &b->store, now_us);
-  return b->other.requests[0].status;
+  return b->other.requests[0].verdict.status;
 }
 
 static inline const weir_decision *peek(struct bench *b, struct client *client, int64_t now_us) {
-  client->requests[0] = (weir_request_state){.kind = WEIR_PEEK, .cost = 1};
+  client->requests[0] = (weir_claim){.ask = {.kind = WEIR_PEEK, .cost = 1}};
   client_start(client, now_us, 1);
   client_finish(client, &b->store, now_us);
-  return &client->requests[0].decision;
+  return &client->requests[0].verdict.decision;
 }
 
 static inline void start_reset(struct client *client, int64_t now_us) {
-  client->requests[0] = (weir_request_state){.kind = WEIR_RESET, .cost = 1};
+  client->requests[0] = (weir_claim){.ask = {.kind = WEIR_RESET, .cost = 1}};
   client_start(client, now_us, 1);
 }
 

@@ -42,20 +42,21 @@ static inline bool is_far(const struct bucket *bucket, int64_t now_us) {
   return bucket->v > units(bucket, now_us) + full(bucket) + slack;
 }
 
-static inline bool fits(const struct bucket *bucket, int64_t now_us,
-                        const weir_request_state *request, int64_t cost) {
+static inline bool fits(const struct bucket *bucket, int64_t now_us, const weir_claim *request,
+                        int64_t cost) {
   wide n = units(bucket, now_us);
   wide base = base_at(bucket, now_us);
-  wide wait = request->waits ? units(bucket, request->wait_us) : 0;
+  wide wait = request->ask.waits ? units(bucket, request->ask.wait_us) : 0;
   if (!bucket->leaky) return base + cost_of(bucket, cost) <= n + full(bucket) + wait;
-  return base + cost_of(bucket, cost) <= n + full(bucket) && (!request->waits || base - n <= wait);
+  return base + cost_of(bucket, cost) <= n + full(bucket) &&
+         (!request->ask.waits || base - n <= wait);
 }
 
 /* The largest cost up to the one asked that fits, by halving. */
 static inline int64_t largest(const struct bucket *bucket, int64_t now_us,
-                              const weir_request_state *request) {
+                              const weir_claim *request) {
   int64_t low = 0;
-  int64_t high = request->cost;
+  int64_t high = request->ask.cost;
   while (low < high) {
     int64_t middle = low + (high - low + 1) / 2;
     if (fits(bucket, now_us, request, middle))
@@ -78,24 +79,24 @@ static inline int64_t remaining_at(const struct bucket *bucket, int64_t now_us) 
 }
 
 static inline struct expected decide(struct bucket *bucket, int64_t now_us,
-                                     const weir_request_state *request) {
+                                     const weir_claim *request) {
   wide n = units(bucket, now_us);
   wide base = base_at(bucket, now_us);
-  struct expected e = {.cost = request->cost};
+  struct expected e = {.cost = request->ask.cost};
   e.allowed = fits(bucket, now_us, request, e.cost);
-  if (!e.allowed && request->up_to) {
+  if (!e.allowed && request->ask.up_to) {
     int64_t most = largest(bucket, now_us, request);
     e.allowed = most > 0;
     if (most > 0) e.cost = most;
   }
-  int64_t least = !e.allowed && request->up_to ? 1 : e.cost; /* that would do */
+  int64_t least = !e.allowed && request->ask.up_to ? 1 : e.cost; /* that would do */
   wide over = base + cost_of(bucket, least) - full(bucket) - n;
-  wide wait = request->waits ? units(bucket, request->wait_us) : 0;
+  wide wait = request->ask.waits ? units(bucket, request->ask.wait_us) : 0;
   if (e.allowed) {
     e.delay_us = ceil_us(bucket, bucket->leaky ? base - n : over);
-    if (request->kind == WEIR_TAKE) bucket->v = base + cost_of(bucket, e.cost);
+    if (request->ask.kind == WEIR_TAKE) bucket->v = base + cost_of(bucket, e.cost);
   } else if (bucket->leaky) {
-    wide late = request->waits ? base - n - wait : 0;
+    wide late = request->ask.waits ? base - n - wait : 0;
     e.retry_after_us = ceil_us(bucket, over > late ? over : late);
   } else {
     e.retry_after_us = ceil_us(bucket, over - wait);

@@ -28,8 +28,8 @@ static void charges_both_keys_after_a_roll(void **state) {
   assert_int_equal(operations[1].counter.index, 11);
   assert_int_equal(operations[1].floor, EPOCH); /* the highest floor there is */
   client_finish(&b->one, &b->store, roll + 1000);
-  assert_true(b->one.requests[0].decision.allowed);
-  assert_int_equal(b->one.requests[0].decision.remaining, 0);
+  assert_true(b->one.requests[0].verdict.decision.allowed);
+  assert_int_equal(b->one.requests[0].verdict.decision.remaining, 0);
   assert_int_equal(stored_in(b, 12), 5 * TOKEN - 1000);
   assert_int_equal(stored_in(b, 11), EPOCH + 5 * TOKEN - 1000);
   tear_down(b);
@@ -114,11 +114,11 @@ static void repeats_a_denial_across_a_roll(void **state) {
   const int64_t roll = 12 * EPOCH;
   take(b, &b->other, roll - 1000, 4);
   assert_false(take(b, &b->one, roll - 1000, 2)->allowed);
-  weir_request_state again = {.kind = WEIR_TAKE, .cost = 2};
+  weir_claim again = {.ask = {.kind = WEIR_TAKE, .cost = 2}};
   assert_true(weir_settle_locally(
       &(weir_view){&b->stack, &b->one.settings, b->one.memo, roll + 1000}, &again));
-  assert_int_equal(again.decision.retry_after_us, TOKEN - 2000);
-  assert_int_equal(again.decision.reset_after_us, 4 * TOKEN - 2000);
+  assert_int_equal(again.verdict.decision.retry_after_us, TOKEN - 2000);
+  assert_int_equal(again.verdict.decision.reset_after_us, 4 * TOKEN - 2000);
   tear_down(b);
 }
 

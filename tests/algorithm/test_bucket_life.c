@@ -36,7 +36,7 @@ static const weir_operation *charge_of(struct bench *b, struct client *client, i
 static void assert_renews(struct bench *b, int64_t now_us, bool renews) {
   assert_int_equal(charge_of(b, &b->one, now_us)->refresh, renews);
   client_finish(&b->one, &b->store, now_us);
-  assert_true(b->one.requests[0].decision.allowed);
+  assert_true(b->one.requests[0].verdict.decision.allowed);
 }
 
 static void gives_a_key_a_third_more_than_it_needs(void **state) {
@@ -119,7 +119,7 @@ static void renews_after_an_answer_was_lost(void **state) {
   client_land(&b->one, &b->store);
   b->one.machine->frame.operations[0].outcome = WEIR_UNKNOWN;
   client_round(&b->one, &b->store, NOW, false);
-  assert_int_equal(b->one.requests[0].status, WEIR_UNKNOWN_OUTCOME);
+  assert_int_equal(b->one.requests[0].verdict.status, WEIR_UNKNOWN_OUTCOME);
   assert_renews(b, NOW, true);
   tear_down(b);
 }
@@ -141,7 +141,7 @@ static void begins_again_with_renewing_where_the_key_is_gone(void **state) {
   client_finish(&b->one, &b->store, NOW + 1);
   assert_int_equal(b->one.machine->frame.lost, 1);
   assert_int_equal(b->one.machine->pauses, 0);
-  assert_int_equal(b->one.requests[0].decision.remaining, 4);
+  assert_int_equal(b->one.requests[0].verdict.decision.remaining, 4);
   assert_int_equal(stored_in(b, 0), NOW + 1 + TOKEN);
   tear_down(b);
 }

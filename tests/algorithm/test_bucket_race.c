@@ -54,12 +54,12 @@ static void begin_takes(struct race *race, struct process *process) {
   size_t count = one_in(race, 4) ? 2 : 1;
   for (size_t i = 0; i < count; i++) {
     int64_t most = count == 1 && one_in(race, 3) ? capacity : (capacity + 2) / 3;
-    client->requests[i] = (weir_request_state){.kind = WEIR_TAKE,
+    client->requests[i] = (weir_claim){.ask = {.kind = WEIR_TAKE,
                                                .cost = 1 + random_to(race, most - 1),
                                                .up_to = one_in(race, 5),
                                                .ends = process->ends[i],
                                                .waits = race->scene->waits && !one_in(race, 3),
-                                               .wait_us = random_to(race, LONGEST_WAIT_US)};
+                                               .wait_us = random_to(race, LONGEST_WAIT_US)}};
   }
   client_start(client, clock_of(race, process), count);
 }
@@ -74,10 +74,10 @@ static bool begin_giving_back(struct race *race, struct process *process) {
   if (taken->given_back || (delayed && clock_of(race, process) >= taken->start_us)) return false;
   taken->given_back = true;
   process->client.requests[0] =
-      (weir_request_state){.kind = WEIR_REFUND,
+      (weir_claim){.ask = {.kind = WEIR_REFUND,
                            .cost = taken->cost,
                            .at_us = taken->at_us,
-                           .ends = delayed || one_in(race, 2) ? taken->ends : NULL};
+                           .ends = delayed || one_in(race, 2) ? taken->ends : NULL}};
   process->first_step = race->step;
   owe(race, 0, taken->cost, race->step);
   client_start(&process->client, clock_of(race, process), 1);
@@ -121,29 +121,27 @@ static void lose(struct race *race, struct process *process, struct tally *tally
 
 static int64_t admitted_of(const struct client *client) {
   int64_t sum = 0;
-  for (const weir_request_state *request = client->requests; request != NULL;
-       request = request->next)
-    if (request->kind == WEIR_TAKE && request->settled && request->status == WEIR_OK &&
-        request->decision.allowed)
-      sum += request->decision.cost;
+  for (const weir_claim *request = client->requests; request != NULL; request = request->next)
+    if (request->ask.kind == WEIR_TAKE && request->verdict.answered &&
+        request->verdict.status == WEIR_OK && request->verdict.decision.allowed)
+      sum += request->verdict.decision.cost;
   return sum;
 }
 
 static void collect(struct race *race, struct process *process, struct tally *tally) {
-  for (weir_request_state *request = process->client.requests; request != NULL;
-       request = request->next) {
-    const weir_decision *decision = &request->decision;
-    bool took = request->kind == WEIR_TAKE && request->status == WEIR_OK;
-    tally->late += request->status == WEIR_TIMEOUT;
+  for (weir_claim *request = process->client.requests; request != NULL; request = request->next) {
+    const weir_decision *decision = &request->verdict.decision;
+    bool took = request->ask.kind == WEIR_TAKE && request->verdict.status == WEIR_OK;
+    tally->late += request->verdict.status == WEIR_TIMEOUT;
     tally->denied += took && !decision->allowed;
-    tally->given_back += request->kind == WEIR_REFUND && request->status == WEIR_OK;
+    tally->given_back += request->ask.kind == WEIR_REFUND && request->verdict.status == WEIR_OK;
     if (!took || !decision->allowed) continue;
     assert_true(race->admitted_count < ADMITTED_MOST);
     struct admitted *admitted = &race->admitted[race->admitted_count++];
     *admitted = (struct admitted){.cost = decision->cost,
                                   .at_us = decision->at_us,
                                   .start_us = decision->at_us + decision->delay_us};
-    memcpy(admitted->ends, request->ends, sizeof admitted->ends);
+    memcpy(admitted->ends, request->ask.ends, sizeof admitted->ends);
     tally->admitted++;
     tally->delayed += decision->delay_us > 0;
   }
@@ -175,7 +173,7 @@ static void absorb(struct race *race, struct process *process, struct tally *tal
   tally->conflicts += client->turn == WEIR_TURN_PAUSE;
   if (client->turn != WEIR_TURN_DONE) return;
   collect(race, process, tally);
-  if (client->requests[0].kind == WEIR_REFUND) pay_back(race, process);
+  if (client->requests[0].ask.kind == WEIR_REFUND) pay_back(race, process);
 }
 
 static void move(struct race *race, struct process *process, struct tally *tally) {

@@ -24,8 +24,8 @@ static void looks_at_what_it_does_not_know(void **state) {
   assert_int_equal(b->one.machine->frame.operations[0].floor, NOW + 300);
   assert_int_equal(b->one.machine->frame.operations[0].delta, 2 * TOKEN);
   client_round(&b->one, &b->store, NOW + 500, false);
-  assert_true(b->one.requests[0].decision.allowed);
-  assert_int_equal(b->one.requests[0].decision.remaining, 3);
+  assert_true(b->one.requests[0].verdict.decision.allowed);
+  assert_int_equal(b->one.requests[0].verdict.decision.remaining, 3);
   tear_down(b);
 }
 
@@ -81,10 +81,10 @@ static void takes_overshoot_back_in_full(void **state) {
   assert_int_equal(b->one.machine->frame.operations[0].delta, 3 * TOKEN);
   client_finish(&b->one, &b->store, NOW + 200);
   client_finish(&b->other, &b->store, NOW + 200);
-  assert_false(b->one.requests[0].decision.allowed);
-  assert_int_equal(b->one.requests[0].decision.retry_after_us, TOKEN);
-  assert_int_equal(b->one.requests[0].decision.remaining, 2);
-  assert_true(b->other.requests[0].decision.allowed);
+  assert_false(b->one.requests[0].verdict.decision.allowed);
+  assert_int_equal(b->one.requests[0].verdict.decision.retry_after_us, TOKEN);
+  assert_int_equal(b->one.requests[0].verdict.decision.remaining, 2);
+  assert_true(b->other.requests[0].verdict.decision.allowed);
   assert_int_equal(stored_in(b, 0), NOW + 3 * TOKEN);
   tear_down(b);
 }
@@ -92,14 +92,14 @@ static void takes_overshoot_back_in_full(void **state) {
 static void takes_back_only_what_of_a_group_did_not_fit(void **state) {
   (void)state;
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
-  b->one.requests[0] = (weir_request_state){.kind = WEIR_TAKE, .cost = 2};
-  b->one.requests[1] = (weir_request_state){.kind = WEIR_TAKE, .cost = 3, .up_to = true};
+  b->one.requests[0] = (weir_claim){.ask = {.kind = WEIR_TAKE, .cost = 2}};
+  b->one.requests[1] = (weir_claim){.ask = {.kind = WEIR_TAKE, .cost = 3, .up_to = true}};
   client_start(&b->one, NOW, 2);
   client_round(&b->one, &b->store, NOW, false);
   take(b, &b->other, NOW, 2);
   client_finish(&b->one, &b->store, NOW);
-  assert_true(b->one.requests[0].decision.allowed);
-  assert_int_equal(b->one.requests[1].decision.cost, 1);
+  assert_true(b->one.requests[0].verdict.decision.allowed);
+  assert_int_equal(b->one.requests[1].verdict.decision.cost, 1);
   assert_int_equal(stored_in(b, 0), NOW + 5 * TOKEN);
   tear_down(b);
 }
@@ -112,7 +112,7 @@ static void leaves_overshoot_that_others_may_queue_behind(void **state) {
   begin_take(b, &b->other, NOW, 3);
   client_finish(&b->other, &b->store, NOW);
   client_finish(&b->one, &b->store, NOW);
-  assert_false(b->one.requests[0].decision.allowed);
+  assert_false(b->one.requests[0].verdict.decision.allowed);
   assert_int_equal(stored_in(b, 0), NOW + 6 * TOKEN);
   tear_down(b);
 }
@@ -122,13 +122,13 @@ static void leaves_overshoot_of_those_who_may_wait(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_RAISE);
   start_waiting(&b->one, NOW, 2, TOKEN);
   b->one.requests[0].next = &b->one.requests[1];
-  b->one.requests[1] = (weir_request_state){.kind = WEIR_TAKE, .cost = 3, .charge = 3};
+  b->one.requests[1] = (weir_claim){.ask = {.kind = WEIR_TAKE, .cost = 3}, .verdict.charge = 3};
   client_round(&b->one, &b->store, NOW, false);
   expect_operation(&b->one, 0, WEIR_RAISE);
   take(b, &b->other, NOW, 5);
   client_finish(&b->one, &b->store, NOW);
-  assert_false(b->one.requests[0].decision.allowed);
-  assert_false(b->one.requests[1].decision.allowed);
+  assert_false(b->one.requests[0].verdict.decision.allowed);
+  assert_false(b->one.requests[1].verdict.decision.allowed);
   assert_int_equal(stored_in(b, 0), NOW + 7 * TOKEN); /* three went back, two did not */
   tear_down(b);
 }
@@ -152,7 +152,7 @@ static void adds_what_a_take_back_took_from_under_it(void **state) {
   expect_operation(&b->one, 0, WEIR_RAISE);
   b->store.splits_raises = false;
   client_finish(&b->one, &b->store, NOW + 3 * TOKEN);
-  assert_int_equal(b->one.requests[0].decision.remaining, 3);
+  assert_int_equal(b->one.requests[0].verdict.decision.remaining, 3);
   assert_int_equal(stored_in(b, 0), NOW + 5 * TOKEN);
   tear_down(b);
 }
@@ -183,7 +183,7 @@ static void begins_anew_when_the_key_is_gone_between_raising_and_adding(void **s
   assert_int_equal(b->one.turn, WEIR_TURN_PAUSE);
   b->store.splits_raises = false;
   client_finish(&b->one, &b->store, NOW);
-  assert_true(b->one.requests[0].decision.allowed);
+  assert_true(b->one.requests[0].verdict.decision.allowed);
   assert_int_equal(stored_in(b, 0), NOW + 2 * TOKEN);
   tear_down(b);
 }
@@ -196,7 +196,7 @@ static void knows_nothing_after_an_answer_was_lost(void **state) {
   client_land(&b->one, &b->store);
   b->one.machine->frame.operations[0].outcome = WEIR_UNKNOWN;
   client_round(&b->one, &b->store, NOW, false);
-  assert_int_equal(b->one.requests[0].status, WEIR_UNKNOWN_OUTCOME);
+  assert_int_equal(b->one.requests[0].verdict.status, WEIR_UNKNOWN_OUTCOME);
   assert_int_equal(b->one.turn, WEIR_TURN_DONE);
   client_take(&b->one, NOW, 1);
   expect_operation(&b->one, 0, WEIR_GET);
@@ -211,7 +211,7 @@ static void takes_a_late_charge_back(void **state) {
   client_round(&b->one, &b->store, NOW + 30000, true);
   expect_operation(&b->one, 0, WEIR_SUB);
   client_finish(&b->one, &b->store, NOW + 30000);
-  assert_int_equal(b->one.requests[0].status, WEIR_TIMEOUT);
+  assert_int_equal(b->one.requests[0].verdict.status, WEIR_TIMEOUT);
   assert_int_equal(stored_in(b, 0), NOW + 2 * TOKEN);
   tear_down(b);
 }
@@ -234,10 +234,10 @@ static void remembers_a_denial_but_not_what_was_taken_back(void **state) {
   begin_take(b, &b->one, NOW, 3);
   take(b, &b->other, NOW, 4);
   client_finish(&b->one, &b->store, NOW);
-  weir_request_state again = {.kind = WEIR_TAKE, .cost = 3};
+  weir_claim again = {.ask = {.kind = WEIR_TAKE, .cost = 3}};
   assert_true(
       weir_settle_locally(&(weir_view){&b->stack, &b->one.settings, b->one.memo, NOW + 1}, &again));
-  assert_int_equal(again.decision.retry_after_us, 2 * TOKEN - 1);
+  assert_int_equal(again.verdict.decision.retry_after_us, 2 * TOKEN - 1);
   tear_down(b);
 }
 
@@ -269,7 +269,7 @@ static void cancels_no_place_in_a_queue(void **state) {
   struct bench *b = set_up(QUEUE_4, WEIR_TRAIT_RAISE);
   int64_t ends[WEIR_RULES_MOST];
   for (int i = 0; i < 2; i++) {
-    b->one.requests[0] = (weir_request_state){.kind = WEIR_TAKE, .cost = 1, .ends = ends};
+    b->one.requests[0] = (weir_claim){.ask = {.kind = WEIR_TAKE, .cost = 1, .ends = ends}};
     client_start(&b->one, NOW, 1);
     client_finish(&b->one, &b->store, NOW);
     assert_int_equal(refund(b, NOW, 1, NOW, ends), WEIR_OK);

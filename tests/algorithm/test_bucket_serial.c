@@ -53,41 +53,41 @@ static void close_run(struct run *run) {
 }
 
 /* Small costs, often enough a large one; every other request with some wish. */
-static weir_request_state random_request(struct run *run) {
+static weir_claim random_request(struct run *run) {
   int64_t burst = run->stack.rules[0].burst;
   int64_t most = random_to(run, 3) == 0 ? burst : burst / 4;
-  weir_request_state request = {.kind = random_to(run, 5) == 0 ? WEIR_PEEK : WEIR_TAKE,
+  weir_claim request = {.ask = {.kind = random_to(run, 5) == 0 ? WEIR_PEEK : WEIR_TAKE,
                                 .cost = 1 + random_to(run, most - 1),
                                 .up_to = random_to(run, 3) == 0,
-                                .waits = random_to(run, 2) == 0};
+                                .waits = random_to(run, 2) == 0}};
   int64_t full_us = ceil_us(&run->bucket, full(&run->bucket));
-  if (request.waits) request.wait_us = random_to(run, full_us < 60000000 ? full_us : 60000000);
+  if (request.ask.waits)
+    request.ask.wait_us = random_to(run, full_us < 60000000 ? full_us : 60000000);
   return request;
 }
 
-static void compare(const struct run *run, const weir_request_state *request,
-                    const struct expected *e) {
-  const weir_decision *d = &request->decision;
-  bool same = request->status == WEIR_OK && d->allowed == e->allowed && d->cost == e->cost &&
-              d->remaining == e->remaining && d->retry_after_us == e->retry_after_us &&
-              d->reset_after_us == e->reset_after_us && d->delay_us == e->delay_us &&
-              d->at_us == run->now_us && d->limit == run->stack.rules[0].burst;
+static void compare(const struct run *run, const weir_claim *request, const struct expected *e) {
+  const weir_decision *d = &request->verdict.decision;
+  bool same = request->verdict.status == WEIR_OK && d->allowed == e->allowed &&
+              d->cost == e->cost && d->remaining == e->remaining &&
+              d->retry_after_us == e->retry_after_us && d->reset_after_us == e->reset_after_us &&
+              d->delay_us == e->delay_us && d->at_us == run->now_us &&
+              d->limit == run->stack.rules[0].burst;
   if (same) return;
   fail_msg("%s at %" PRId64 ": cost %" PRId64 " remaining %" PRId64 " retry %" PRId64
            " reset %" PRId64 " delay %" PRId64 " status %d allowed %d; expected cost %" PRId64
            " remaining %" PRId64 " retry %" PRId64 " reset %" PRId64 " delay %" PRId64
            " allowed %d",
            run->stack.rules[0].tag, run->now_us, d->cost, d->remaining, d->retry_after_us,
-           d->reset_after_us, d->delay_us, (int)request->status, d->allowed, e->cost, e->remaining,
-           e->retry_after_us, e->reset_after_us, e->delay_us, e->allowed);
+           d->reset_after_us, d->delay_us, (int)request->verdict.status, d->allowed, e->cost,
+           e->remaining, e->retry_after_us, e->reset_after_us, e->delay_us, e->allowed);
 }
 
-static void remember(struct run *run, const weir_request_state *request, const int64_t *ends,
-                     wide v) {
+static void remember(struct run *run, const weir_claim *request, const int64_t *ends, wide v) {
   struct taken *taken = &run->taken[run->taken_count++ % TAKEN_MOST];
-  *taken = (struct taken){.cost = request->decision.cost,
-                          .at_us = request->decision.at_us,
-                          .delayed = request->decision.delay_us > 0,
+  *taken = (struct taken){.cost = request->verdict.decision.cost,
+                          .at_us = request->verdict.decision.at_us,
+                          .delayed = request->verdict.decision.delay_us > 0,
                           .v = v};
   memcpy(taken->ends, ends, sizeof taken->ends);
 }
@@ -102,13 +102,13 @@ static bool settles_locally(struct run *run, struct client *client, size_t count
 }
 
 static void step_group(struct run *run, struct client *client) {
-  weir_request_state asked[CLIENT_REQUESTS_MOST];
+  weir_claim asked[CLIENT_REQUESTS_MOST];
   size_t count = 1 + (size_t)random_to(run, 2) * (random_to(run, 2) == 0);
   bool mends = false;
   for (size_t i = 0; i < count; i++) {
     asked[i] = client->requests[i] = random_request(run);
-    client->requests[i].ends = run->ends[i];
-    mends = mends || asked[i].kind == WEIR_TAKE;
+    client->requests[i].ask.ends = run->ends[i];
+    mends = mends || asked[i].ask.kind == WEIR_TAKE;
   }
   /* a state from a clock far ahead counts as full, and a take leaves it so */
   wide stored = run->bucket.v;
@@ -121,12 +121,12 @@ static void step_group(struct run *run, struct client *client) {
   }
   for (size_t i = 0; i < count; i++) {
     struct expected e = decide(&run->bucket, run->now_us, &asked[i]);
-    const weir_request_state *request = &client->requests[i];
+    const weir_claim *request = &client->requests[i];
     compare(run, request, &e);
     run->allowed += e.allowed;
     run->denied += !e.allowed;
     run->delayed += e.delay_us > 0;
-    if (request->kind == WEIR_TAKE && e.allowed) remember(run, request, run->ends[i], e.v);
+    if (request->ask.kind == WEIR_TAKE && e.allowed) remember(run, request, run->ends[i], e.v);
   }
   if (far && !mends) run->bucket.v = stored;
 }
@@ -138,20 +138,20 @@ static void step_back(struct run *run, struct client *client) {
   bool cancels = random_to(run, 1) == 0;
   if (taken->cost == 0 || (!cancels && taken->delayed) || is_far(&run->bucket, run->now_us)) return;
   wide before = run->bucket.v;
-  client->requests[0] = (weir_request_state){.kind = WEIR_REFUND,
+  client->requests[0] = (weir_claim){.ask = {.kind = WEIR_REFUND,
                                              .cost = taken->cost,
                                              .at_us = taken->at_us,
-                                             .ends = cancels ? taken->ends : NULL};
+                                             .ends = cancels ? taken->ends : NULL}};
   client_start(client, run->now_us, 1);
   client_finish(client, &run->store, run->now_us);
-  assert_int_equal(client->requests[0].status,
+  assert_int_equal(client->requests[0].verdict.status,
                    give_back(&run->bucket, run->now_us, taken, cancels));
   run->returned += run->bucket.v != before;
   taken->cost = 0;
 }
 
 static void step_reset(struct run *run, struct client *client) {
-  client->requests[0] = (weir_request_state){.kind = WEIR_RESET, .cost = 1};
+  client->requests[0] = (weir_claim){.ask = {.kind = WEIR_RESET, .cost = 1}};
   client_start(client, run->now_us, 1);
   client_finish(client, &run->store, run->now_us);
   run->bucket.v = 0;

@@ -16,8 +16,11 @@ static int64_t owing[WEIR_RULES_MOST], settlement[WEIR_RULES_MOST];
 
 static void start_settling(struct client *client, int64_t now_us, int64_t at_us, int64_t more) {
   owing[0] = more;
-  client->requests[0] = (weir_request_state){
-      .kind = WEIR_SETTLE, .cost = 1, .costs = owing, .settlement = settlement, .at_us = at_us};
+  client->requests[0] = (weir_claim){.ask = {.kind = WEIR_SETTLE,
+                                             .cost = 1,
+                                             .costs = owing,
+                                             .settlement = settlement,
+                                             .at_us = at_us}};
   client_start(client, now_us, 1);
 }
 
@@ -26,14 +29,14 @@ static int64_t settle(struct bench *b, struct client *client, int64_t now_us, in
                       int64_t more) {
   start_settling(client, now_us, at_us, more);
   client_finish(client, &b->store, now_us);
-  assert_int_equal(client->requests[0].status, WEIR_OK);
-  assert_true(client->requests[0].decision.allowed);
-  assert_int_equal(client->requests[0].decision.retry_after_us, 0);
+  assert_int_equal(client->requests[0].verdict.status, WEIR_OK);
+  assert_true(client->requests[0].verdict.decision.allowed);
+  assert_int_equal(client->requests[0].verdict.decision.retry_after_us, 0);
   return settlement[0];
 }
 
 static int64_t reset_after_us(const struct client *client) {
-  return client->requests[0].decision.reset_after_us;
+  return client->requests[0].verdict.decision.reset_after_us;
 }
 
 /* --- more ------------------------------------------------------------------------------------- */
@@ -49,7 +52,7 @@ static void charges_what_is_missing_in_one_round(void **state) {
     client_round(&b->one, &b->store, NOW + 5000, false);
     assert_int_equal(b->one.turn, WEIR_TURN_DONE);
     assert_int_equal(settlement[0], 2);
-    assert_int_equal(b->one.requests[0].decision.remaining, 1);
+    assert_int_equal(b->one.requests[0].verdict.decision.remaining, 1);
     assert_int_equal(reset_after_us(&b->one), 4 * TOKEN - 5000);
     assert_int_equal(stored_in(b, 0), NOW + 4 * TOKEN);
     tear_down(b);
@@ -63,7 +66,7 @@ static void charges_into_debt_and_tells_what_it_cut(void **state) {
     take(b, &b->one, NOW, 4);
     assert_int_equal(settle(b, &b->one, NOW, NOW, 20), 4);
     assert_int_equal(stored_in(b, 0), NOW + 8 * TOKEN);
-    assert_int_equal(b->one.requests[0].decision.remaining, 0);
+    assert_int_equal(b->one.requests[0].verdict.decision.remaining, 0);
     assert_int_equal(reset_after_us(&b->one), 8 * TOKEN);
     assert_int_equal(settle(b, &b->other, NOW, NOW, 1), 0); /* there is nothing left to owe */
     assert_int_equal(stored_in(b, 0), NOW + 8 * TOKEN);
@@ -122,7 +125,7 @@ static void charges_on_top_of_what_others_charged_meanwhile(void **state) {
   take(b, &b->other, NOW, 3);
   client_round(&b->one, &b->store, NOW, false);
   client_finish(&b->one, &b->store, NOW);
-  assert_int_equal(b->one.requests[0].status, WEIR_OK);
+  assert_int_equal(b->one.requests[0].verdict.status, WEIR_OK);
   assert_int_equal(settlement[0], 3);
   assert_int_equal(stored_in(b, 0), NOW + 8 * TOKEN);
   tear_down(b);
@@ -179,7 +182,7 @@ static void refuses_to_give_back_more_than_is_charged(void **state) {
     take(b, &b->one, NOW, 1);
     start_settling(&b->one, NOW, NOW, -2);
     client_finish(&b->one, &b->store, NOW);
-    assert_int_equal(b->one.requests[0].status, WEIR_BAD_COST);
+    assert_int_equal(b->one.requests[0].verdict.status, WEIR_BAD_COST);
     assert_int_equal(stored_in(b, 0), NOW + TOKEN);
     tear_down(b);
   }

@@ -152,7 +152,7 @@ struct client {
   weir_machine *machine;
   weir_operation *operations; /* of one round */
   weir_turn turn;
-  weir_request_state requests[CLIENT_REQUESTS_MOST];
+  weir_claim requests[CLIENT_REQUESTS_MOST];
   size_t landed; /* operations of this round that were executed */
   bool raised;   /* and half of the next one */
 };
@@ -194,7 +194,7 @@ static inline void client_free(struct client *client) {
 static inline void client_start(struct client *client, int64_t now_us, size_t count) {
   weir_machine_init(client->machine, client->stack, &client->settings);
   for (size_t i = 0; i < count; i++) {
-    client->requests[i].settled = false;
+    client->requests[i].verdict.answered = false;
     client->requests[i].next = i + 1 < count ? &client->requests[i + 1] : NULL;
   }
   client->landed = 0;
@@ -203,7 +203,7 @@ static inline void client_start(struct client *client, int64_t now_us, size_t co
 }
 
 static inline void client_take(struct client *client, int64_t now_us, int64_t cost) {
-  client->requests[0] = (weir_request_state){.kind = WEIR_TAKE, .cost = cost};
+  client->requests[0] = (weir_claim){.ask = {.kind = WEIR_TAKE, .cost = cost}};
   client_start(client, now_us, 1);
 }
 
@@ -250,8 +250,8 @@ static inline const weir_decision *client_decide(struct client *client, struct f
                                                  int64_t now_us, int64_t cost) {
   client_take(client, now_us, cost);
   client_finish(client, store, now_us);
-  assert_int_equal(client->requests[0].status, WEIR_OK);
-  return &client->requests[0].decision;
+  assert_int_equal(client->requests[0].verdict.status, WEIR_OK);
+  return &client->requests[0].verdict.decision;
 }
 
 static inline void expect_operation(const struct client *client, size_t operation,

@@ -22,9 +22,9 @@ static void creates_what_it_does_not_find(void **state) {
   client_round(&b->one, &b->store, NOW + 500, false);
   assert_int_equal(b->one.turn, WEIR_TURN_DONE);
   client_keep(&b->one);
-  assert_true(b->one.requests[0].decision.allowed);
-  assert_int_equal(b->one.requests[0].decision.at_us, NOW);
-  assert_int_equal(b->one.requests[0].decision.remaining, 3);
+  assert_true(b->one.requests[0].verdict.decision.allowed);
+  assert_int_equal(b->one.requests[0].verdict.decision.at_us, NOW);
+  assert_int_equal(b->one.requests[0].verdict.decision.remaining, 3);
   client_take(&b->one, NOW + 1, 1); /* what the GET has read is its own */
   expect_operation(&b->one, 0, WEIR_SWAP);
   tear_down(b);
@@ -41,9 +41,9 @@ static void reads_what_is_there_and_charges_at_the_time_of_that(void **state) {
   assert_int_equal(stored_in(b, 0), NOW + 2 * TOKEN); /* untouched so far */
   client_round(&b->one, &b->store, NOW + 500, false);
   assert_int_equal(b->one.turn, WEIR_TURN_DONE);
-  assert_true(b->one.requests[0].decision.allowed);
-  assert_int_equal(b->one.requests[0].decision.at_us, NOW + 300);
-  assert_int_equal(b->one.requests[0].decision.remaining, 1);
+  assert_true(b->one.requests[0].verdict.decision.allowed);
+  assert_int_equal(b->one.requests[0].verdict.decision.at_us, NOW + 300);
+  assert_int_equal(b->one.requests[0].verdict.decision.remaining, 1);
   assert_int_equal(stored_in(b, 0), NOW + 4 * TOKEN);
   tear_down(b);
 }
@@ -71,15 +71,15 @@ static void tries_what_it_has_known_for_long(void **state) {
   client_round(&b->one, &b->store, later, false);
   assert_int_equal(b->one.turn, WEIR_TURN_DONE);
   client_keep(&b->one);
-  assert_int_equal(b->one.requests[0].decision.remaining, 2);
+  assert_int_equal(b->one.requests[0].verdict.decision.remaining, 2);
   take(b, &b->other, later, 2);
   client_take(&b->one, later + 2000000, 1); /* by what it knows this fits */
   expect_operation(&b->one, 0, WEIR_SWAP);
   client_round(&b->one, &b->store, later + 2000000, false);
   assert_int_equal(b->one.turn, WEIR_TURN_DONE);
   client_keep(&b->one);
-  assert_false(b->one.requests[0].decision.allowed);
-  assert_int_equal(b->one.requests[0].decision.remaining, 0);
+  assert_false(b->one.requests[0].verdict.decision.allowed);
+  assert_int_equal(b->one.requests[0].verdict.decision.remaining, 0);
   tear_down(b);
 }
 
@@ -90,7 +90,7 @@ static void gives_back_what_it_created_too_late(void **state) {
   client_round(&b->one, &b->store, NOW + 10, true);
   expect_operation(&b->one, 0, WEIR_SWAP);
   client_finish(&b->one, &b->store, NOW + 10);
-  assert_int_equal(b->one.requests[0].status, WEIR_TIMEOUT);
+  assert_int_equal(b->one.requests[0].verdict.status, WEIR_TIMEOUT);
   assert_int_equal(stored_in(b, 0), NOW);
   tear_down(b);
 }
@@ -104,7 +104,7 @@ static void needs_one_round_trip_while_alone(void **state) {
     expect_operation(&b->one, 0, WEIR_SWAP);
     client_round(&b->one, &b->store, NOW + i, false);
     assert_int_equal(b->one.turn, WEIR_TURN_DONE);
-    assert_true(b->one.requests[0].decision.allowed);
+    assert_true(b->one.requests[0].verdict.decision.allowed);
   }
   tear_down(b);
 }
@@ -135,7 +135,7 @@ static void looks_when_what_it_knows_is_old_or_from_the_future_or_not_enough(voi
   expect_operation(&b->one, 0, WEIR_GET);
   client_take(&b->one, NOW, 3);
   expect_operation(&b->one, 0, WEIR_GET);
-  b->one.requests[0] = b->one.requests[1] = (weir_request_state){.kind = WEIR_TAKE, .cost = 2};
+  b->one.requests[0] = b->one.requests[1] = (weir_claim){.ask = {.kind = WEIR_TAKE, .cost = 2}};
   client_start(&b->one, NOW, 2); /* each of them fits, both do not */
   expect_operation(&b->one, 0, WEIR_GET);
   start_waiting(&b->one, NOW, 3, TOKEN);
@@ -163,11 +163,11 @@ static void repeats_a_denial_from_memory(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   take(b, &b->other, NOW, 5);
   take(b, &b->one, NOW, 2);
-  weir_request_state again = {.kind = WEIR_TAKE, .cost = 2};
+  weir_claim again = {.ask = {.kind = WEIR_TAKE, .cost = 2}};
   assert_true(weir_settle_locally(
       &(weir_view){&b->stack, &b->one.settings, b->one.memo, NOW + 30000}, &again));
-  assert_int_equal(again.decision.retry_after_us, 2 * TOKEN - 30000);
-  again = (weir_request_state){.kind = WEIR_TAKE, .cost = 1};
+  assert_int_equal(again.verdict.decision.retry_after_us, 2 * TOKEN - 30000);
+  again = (weir_claim){.ask = {.kind = WEIR_TAKE, .cost = 1}};
   assert_false(weir_settle_locally(
       &(weir_view){&b->stack, &b->one.settings, b->one.memo, NOW + 30000}, &again));
   tear_down(b);
@@ -178,18 +178,18 @@ static void decides_a_group_one_by_one_in_one_write(void **state) {
   struct bench *b = set_up(TOKENS_5, WEIR_TRAIT_SWAP);
   int64_t costs[] = {3, 4, 2, 1};
   for (int i = 0; i < 4; i++)
-    b->one.requests[i] = (weir_request_state){.kind = WEIR_TAKE, .cost = costs[i]};
-  b->one.requests[3].kind = WEIR_PEEK;
+    b->one.requests[i] = (weir_claim){.ask = {.kind = WEIR_TAKE, .cost = costs[i]}};
+  b->one.requests[3].ask.kind = WEIR_PEEK;
   client_start(&b->one, NOW, 4);
   client_finish(&b->one, &b->store, NOW);
   assert_int_equal(b->store.operations, 2);
-  assert_true(b->one.requests[0].decision.allowed);
-  assert_int_equal(b->one.requests[0].decision.remaining, 2);
-  assert_false(b->one.requests[1].decision.allowed);
-  assert_int_equal(b->one.requests[1].decision.remaining, 2);
-  assert_true(b->one.requests[2].decision.allowed);
-  assert_int_equal(b->one.requests[2].decision.remaining, 0);
-  assert_false(b->one.requests[3].decision.allowed);
+  assert_true(b->one.requests[0].verdict.decision.allowed);
+  assert_int_equal(b->one.requests[0].verdict.decision.remaining, 2);
+  assert_false(b->one.requests[1].verdict.decision.allowed);
+  assert_int_equal(b->one.requests[1].verdict.decision.remaining, 2);
+  assert_true(b->one.requests[2].verdict.decision.allowed);
+  assert_int_equal(b->one.requests[2].verdict.decision.remaining, 0);
+  assert_false(b->one.requests[3].verdict.decision.allowed);
   assert_int_equal(stored_in(b, 0), NOW + 5 * TOKEN);
   tear_down(b);
 }
@@ -246,7 +246,7 @@ static void looks_again_after_a_pause_when_others_were_faster(void **state) {
   client_round(&b->one, &b->store, NOW + 20, false);
   expect_operation(&b->one, 0, WEIR_GET);
   client_finish(&b->one, &b->store, NOW + 20);
-  assert_false(b->one.requests[0].decision.allowed); /* four are taken: no longer */
+  assert_false(b->one.requests[0].verdict.decision.allowed); /* four are taken: no longer */
   assert_int_equal(stored_in(b, 0), NOW + 4 * TOKEN);
   tear_down(b);
 }
@@ -261,7 +261,7 @@ static void never_creates_over_another_process(void **state) {
   client_round(&b->one, &b->store, NOW, false);
   assert_int_equal(b->one.turn, WEIR_TURN_PAUSE);
   client_finish(&b->one, &b->store, NOW);
-  assert_false(b->one.requests[0].decision.allowed);
+  assert_false(b->one.requests[0].verdict.decision.allowed);
   tear_down(b);
 }
 
@@ -278,7 +278,7 @@ static void begins_anew_when_the_key_is_gone(void **state) {
   client_round(&b->one, &b->store, NOW + TOKEN, false);
   expect_operation(&b->one, 0, WEIR_CREATE);
   client_finish(&b->one, &b->store, NOW + TOKEN);
-  assert_int_equal(b->one.requests[0].decision.remaining, 4);
+  assert_int_equal(b->one.requests[0].verdict.decision.remaining, 4);
   tear_down(b);
 }
 
@@ -290,7 +290,7 @@ static void knows_nothing_after_an_answer_was_lost(void **state) {
   client_land(&b->one, &b->store);
   b->one.machine->frame.operations[0].outcome = WEIR_UNKNOWN;
   client_round(&b->one, &b->store, NOW, false);
-  assert_int_equal(b->one.requests[0].status, WEIR_UNKNOWN_OUTCOME);
+  assert_int_equal(b->one.requests[0].verdict.status, WEIR_UNKNOWN_OUTCOME);
   assert_int_equal(stored_in(b, 0), NOW + 2 * TOKEN); /* nothing is taken back */
   const weir_bucket_memory *memory = weir_memo_own(b->one.stack, b->one.memo, 0);
   assert_false(memory->known);
@@ -315,7 +315,7 @@ static void bears_a_write_that_lands_late(void **state) {
   client_round(&b->one, &b->store, NOW, false);
   assert_int_equal(b->one.turn, WEIR_TURN_PAUSE);
   client_finish(&b->one, &b->store, NOW);
-  assert_false(b->one.requests[0].decision.allowed);
+  assert_false(b->one.requests[0].verdict.decision.allowed);
   tear_down(b);
 }
 
@@ -328,7 +328,7 @@ static void takes_back_what_fits_no_longer_when_the_clock_was_set_back(void **st
   client_round(&b->one, &b->store, NOW, false);
   expect_operation(&b->one, 0, WEIR_SWAP);
   client_finish(&b->one, &b->store, NOW);
-  assert_false(b->one.requests[0].decision.allowed);
+  assert_false(b->one.requests[0].verdict.decision.allowed);
   assert_int_equal(stored_in(b, 0), NOW + 3 * TOKEN);
   tear_down(b);
 }

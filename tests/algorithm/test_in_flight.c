@@ -30,33 +30,35 @@ static struct place open_place(const char *rules) {
   return p;
 }
 
-static weir_turn begin(struct place *p, weir_request_state request, int64_t now_us) {
+static weir_turn begin(struct place *p, weir_claim request, int64_t now_us) {
   struct bench *b = &p->b;
   if (b->machine != NULL) keep(b);
   free(b->machine);
   b->machine = weir_machine_init(malloc(weir_machine_bytes(&b->stack)), &b->stack, &b->settings);
   b->requests[0] = request;
-  b->requests[0].ends = p->ends;
+  b->requests[0].ask.ends = p->ends;
   return weir_machine_start(b->machine, now_us, b->memo, b->requests, b->operations);
 }
 
 static weir_turn enter(struct place *p, int64_t cost, int64_t now_us) {
-  return begin(p, (weir_request_state){.cost = cost}, now_us);
+  return begin(p, (weir_claim){.ask.cost = cost}, now_us);
 }
 
 static weir_turn leave(struct place *p, int64_t cost, int64_t entered_us, int64_t now_us) {
   p->costs[0] = cost;
-  return begin(
-      p,
-      (weir_request_state){
-          .kind = WEIR_REFUND, .alone = true, .cost = 1, .costs = p->costs, .at_us = entered_us},
-      now_us);
+  return begin(p,
+               (weir_claim){.ask = {.kind = WEIR_REFUND,
+                                    .alone = true,
+                                    .cost = 1,
+                                    .costs = p->costs,
+                                    .at_us = entered_us}},
+               now_us);
 }
 
 static weir_turn renew(struct place *p, int64_t cost, int64_t now_us) {
   p->costs[0] = cost;
   return begin(
-      p, (weir_request_state){.kind = WEIR_RENEW, .alone = true, .cost = 1, .costs = p->costs},
+      p, (weir_claim){.ask = {.kind = WEIR_RENEW, .alone = true, .cost = 1, .costs = p->costs}},
       now_us);
 }
 
@@ -69,9 +71,9 @@ static size_t planned(const struct place *p) {
 }
 
 static void expect_end(const struct place *p, weir_status status, bool allowed) {
-  assert_true(p->b.requests[0].settled);
-  assert_int_equal(p->b.requests[0].status, status);
-  if (status == WEIR_OK) assert_int_equal(p->b.requests[0].decision.allowed, allowed);
+  assert_true(p->b.requests[0].verdict.answered);
+  assert_int_equal(p->b.requests[0].verdict.status, status);
+  if (status == WEIR_OK) assert_int_equal(p->b.requests[0].verdict.decision.allowed, allowed);
 }
 
 static void the_guard_and_the_run_up_follow_from_period_clocks_and_deadline(void **state) {
@@ -97,8 +99,8 @@ static void a_place_is_one_addition_and_pays_its_epoch(void **state) {
   assert_int_equal(go_on(&p, BEGIN_US + 6), WEIR_TURN_DONE);
   expect_end(&p, WEIR_OK, true);
   assert_int_equal(p.ends[0], END_US);
-  assert_int_equal(p.b.requests[0].decision.remaining, 0);
-  assert_int_equal(p.b.requests[0].decision.at_us, BEGIN_US + 5);
+  assert_int_equal(p.b.requests[0].verdict.decision.remaining, 0);
+  assert_int_equal(p.b.requests[0].verdict.decision.at_us, BEGIN_US + 5);
   tear_down(&p.b);
 }
 
@@ -114,7 +116,7 @@ static void what_does_not_fit_is_taken_back_and_looked_for(void **state) {
   assert_int_equal(go_on(&p, BEGIN_US + 2), WEIR_TURN_DONE);
   expect_end(&p, WEIR_OK, false);
   assert_int_equal(p.ends[0], WEIR_NO_SLOT);
-  assert_int_equal(p.b.requests[0].decision.retry_after_us, 50000);
+  assert_int_equal(p.b.requests[0].verdict.decision.retry_after_us, 50000);
 
   enter(&p, 1, BEGIN_US + 60000); /* asks first: one GET and no more while it is full */
   assert_int_equal(planned(&p), 1);
@@ -151,7 +153,7 @@ static void who_is_answered_in_the_run_up_pays_the_next_epoch_too(void **state) 
   assert_int_equal(go_on(&p, END_US - RUN_UP_US + 1), WEIR_TURN_DONE);
   expect_end(&p, WEIR_OK, true);
   assert_int_equal(p.ends[0], END_US + 10 * SECOND);
-  assert_int_equal(p.b.requests[0].decision.remaining, 0); /* of the fuller one */
+  assert_int_equal(p.b.requests[0].verdict.decision.remaining, 0); /* of the fuller one */
   tear_down(&p.b);
 }
 
@@ -240,8 +242,8 @@ static void a_group_enters_together(void **state) {
   expect(&p.b, 0, WEIR_SUB, 7, 2);
   answer(&p.b, 0, WEIR_DONE, 4);
   assert_int_equal(go_on(&p, BEGIN_US + 2), WEIR_TURN_DONE);
-  assert_true(p.b.requests[0].decision.allowed);
-  assert_false(p.b.requests[1].decision.allowed);
+  assert_true(p.b.requests[0].verdict.decision.allowed);
+  assert_false(p.b.requests[1].verdict.decision.allowed);
   tear_down(&p.b);
 }
 
@@ -252,8 +254,8 @@ static void a_total_below_zero_is_none(void **state) {
   enter(&p, 1, BEGIN_US);
   answer(&p.b, 0, WEIR_DONE, -3);
   assert_int_equal(go_on(&p, BEGIN_US + 1), WEIR_TURN_DONE);
-  assert_true(p.b.requests[0].decision.allowed);
-  assert_int_equal(p.b.requests[0].decision.remaining, 1);
+  assert_true(p.b.requests[0].verdict.decision.allowed);
+  assert_int_equal(p.b.requests[0].verdict.decision.remaining, 1);
   tear_down(&p.b);
 }
 
@@ -287,7 +289,7 @@ static void leaving_takes_off_what_was_paid_and_has_not_ended(void **state) {
       turn = go_on(&p, cases[i].now_us * SECOND + 1);
     }
     assert_int_equal(turn, WEIR_TURN_DONE);
-    assert_int_equal(p.b.requests[0].status, WEIR_OK);
+    assert_int_equal(p.b.requests[0].verdict.status, WEIR_OK);
     tear_down(&p.b);
   }
 }
@@ -308,17 +310,17 @@ static void leaving_frees_for_the_next(void **state) {
   go_on(&p, BEGIN_US);
   answer(&p.b, 0, WEIR_DONE, 1);
   go_on(&p, BEGIN_US); /* denied, and remembered */
-  weir_request_state again = {.cost = 1};
+  weir_claim again = {.ask.cost = 1};
   keep(&p.b);
   assert_true(
       weir_settle_locally(&(weir_view){&p.b.stack, &p.b.settings, p.b.memo, BEGIN_US + 9}, &again));
-  assert_false(again.decision.allowed);
+  assert_false(again.verdict.decision.allowed);
   p.ends[0] = END_US;
   leave(&p, 1, BEGIN_US, BEGIN_US + 10);
   answer(&p.b, 0, WEIR_DONE, 0);
   go_on(&p, BEGIN_US + 11);
   keep(&p.b);
-  again = (weir_request_state){.cost = 1};
+  again = (weir_claim){.ask.cost = 1};
   assert_false(weir_settle_locally(&(weir_view){&p.b.stack, &p.b.settings, p.b.memo, BEGIN_US + 12},
                                    &again));
   tear_down(&p.b);

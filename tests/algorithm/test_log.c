@@ -38,8 +38,8 @@ static void adds_before_it_reads_and_writes_its_entry_before_it_reads_another(vo
   fake_expect(client, 1, WEIR_GET, WEIR_PLACE_ENTRY, 39, 1);
   fake_finish_round(world, client);
   assert_false(client->busy);
-  assert_true(client->requests[0].decision.allowed);
-  assert_int_equal(client->requests[0].decision.at_us, BEGIN - FAKE_MARGIN_US + W);
+  assert_true(client->requests[0].verdict.decision.allowed);
+  assert_int_equal(client->requests[0].verdict.decision.at_us, BEGIN - FAKE_MARGIN_US + W);
   fake_close(world);
 }
 
@@ -69,8 +69,8 @@ static void denies_by_its_own_charge_who_was_overtaken(void **state) {
   assert_true(fake_take(world, 1, 1)->allowed);
   world->now_us += 5;
   fake_finish(world, slow);
-  assert_false(slow->requests[0].decision.allowed);
-  assert_int_equal(slow->requests[0].decision.retry_after_us, W);
+  assert_false(slow->requests[0].verdict.decision.allowed);
+  assert_int_equal(slow->requests[0].verdict.decision.retry_after_us, W);
   world->now_us += W - 1;
   assert_false(fake_take(world, 1, 1)->allowed);
   world->now_us += 1;
@@ -91,7 +91,7 @@ static void stores_the_time_after_its_addition(void **state) {
   world->now_us += 10000;
   int64_t first_us = fake_take(world, 0, 1)->at_us;
   fake_finish(world, slow);
-  assert_false(slow->requests[0].decision.allowed);
+  assert_false(slow->requests[0].verdict.decision.allowed);
   world->now_us = look_us + W; /* by the stamp, it would be old now */
   assert_false(fake_take(world, 2, 1)->allowed);
   world->now_us = first_us + W - 2 * FAKE_CLOCK_ERROR_US - 1;
@@ -114,8 +114,8 @@ static void asks_once_more_for_an_entry_and_denies_without_it(void **state) {
     if (written) fake_write(world, WEIR_PLACE_ENTRY, 39, 1, 39 * W);
     fake_finish_round(world, client);
     assert_false(client->busy);
-    assert_int_equal(client->requests[0].decision.allowed, written);
-    if (!written) assert_int_equal(client->requests[0].decision.retry_after_us, W);
+    assert_int_equal(client->requests[0].verdict.decision.allowed, written);
+    if (!written) assert_int_equal(client->requests[0].verdict.decision.retry_after_us, W);
     fake_close(world);
   }
 }
@@ -159,7 +159,7 @@ static void leaves_no_hole_where_its_time_was_up(void **state) {
   assert_int_equal(client->machine->frame.operation_count, 1);
   fake_expect(client, 0, WEIR_PUT, WEIR_PLACE_ENTRY, 40, 1);
   fake_finish(world, client);
-  assert_int_not_equal(client->requests[0].status, WEIR_OK);
+  assert_int_not_equal(client->requests[0].verdict.status, WEIR_OK);
   assert_int_equal(fake_peek(world, 1, 1)->remaining, 2);
   fake_close(world);
 }
@@ -206,7 +206,7 @@ static void counts_a_request_that_is_on_its_way(void **state) {
   assert_int_equal(peeked->remaining, 0);
   assert_int_equal(peeked->retry_after_us, W); /* by the one after it */
   fake_finish(world, slow);
-  assert_true(slow->requests[0].decision.allowed);
+  assert_true(slow->requests[0].verdict.decision.allowed);
   assert_int_equal(fake_peek(world, 1, 1)->retry_after_us, W);
   fake_close(world);
 }
@@ -216,8 +216,8 @@ static void gives_nothing_back(void **state) {
   struct fake_world *world = fake_open("sliding-log:2/1s", BEGIN, 1);
   int64_t at_us = fake_take(world, 0, 1)->at_us;
   world->written = 0;
-  weir_request_state request = {.kind = WEIR_REFUND, .alone = true, .cost = 1, .at_us = at_us};
-  assert_int_equal(fake_run(world, 0, request)->status, WEIR_OK);
+  weir_claim request = {.ask = {.kind = WEIR_REFUND, .alone = true, .cost = 1, .at_us = at_us}};
+  assert_int_equal(fake_run(world, 0, request)->verdict.status, WEIR_OK);
   assert_int_equal(world->written, 0);
   assert_int_equal(fake_peek(world, 0, 1)->remaining, 1);
   fake_close(world);
@@ -231,8 +231,9 @@ static void starts_anew_after_a_reset(void **state) {
     fake_take(world, 0, 1);
   world->now_us += 400000;
   assert_false(fake_take(world, 0, 1)->allowed);
-  assert_int_equal(fake_run(world, 0, (weir_request_state){.kind = WEIR_RESET, .cost = 1})->status,
-                   WEIR_OK);
+  assert_int_equal(
+      fake_run(world, 0, (weir_claim){.ask = {.kind = WEIR_RESET, .cost = 1}})->verdict.status,
+      WEIR_OK);
   const weir_decision *peeked = fake_peek(world, 1, 1);
   assert_int_equal(peeked->remaining, 3);
   assert_int_equal(peeked->reset_after_us, 0);
@@ -245,7 +246,7 @@ static void starts_anew_after_a_reset(void **state) {
 static void remembers_a_denial_until_its_entry_is_old(void **state) {
   (void)state;
   struct fake_world *world = fake_open("sliding-log:1/1s", BEGIN, 1);
-  weir_request_state request = {.cost = 1};
+  weir_claim request = {.ask.cost = 1};
   weir_memo *memo = world->clients[0].memo;
   fake_take(world, 0, 1);
   assert_false(
@@ -254,9 +255,9 @@ static void remembers_a_denial_until_its_entry_is_old(void **state) {
   assert_false(fake_take(world, 0, 1)->allowed);
   assert_true(weir_settle_locally(
       &(weir_view){&world->stack, &world->settings, memo, BEGIN + W - 1}, &request));
-  assert_int_equal(request.decision.retry_after_us, 1);
-  assert_int_equal(request.decision.reset_after_us, 1);
-  assert_int_equal(request.decision.remaining, WEIR_NOT_KNOWN);
+  assert_int_equal(request.verdict.decision.retry_after_us, 1);
+  assert_int_equal(request.verdict.decision.reset_after_us, 1);
+  assert_int_equal(request.verdict.decision.remaining, WEIR_NOT_KNOWN);
   assert_false(weir_settle_locally(&(weir_view){&world->stack, &world->settings, memo, BEGIN + W},
                                    &request));
   world->now_us = BEGIN + W;
@@ -305,11 +306,11 @@ static void bears_any_value_in_the_store(void **state) {
       for (int64_t entry = 1; entry <= 4; entry++)
         fake_write(world, WEIR_PLACE_ENTRY, epoch + i - 1, entry, values[round / 6 % VALUES]);
     }
-    const weir_request_state *settled =
-        fake_run(world, 0, (weir_request_state){.kind = kinds[round % 3], .cost = 1});
-    assert_int_equal(settled->status, WEIR_OK);
-    assert_in_range(settled->decision.retry_after_us, 0, W + FAKE_MARGIN_US);
-    assert_in_range(settled->decision.reset_after_us, 0, W + FAKE_MARGIN_US);
+    const weir_claim *settled =
+        fake_run(world, 0, (weir_claim){.ask = {.kind = kinds[round % 3], .cost = 1}});
+    assert_int_equal(settled->verdict.status, WEIR_OK);
+    assert_in_range(settled->verdict.decision.retry_after_us, 0, W + FAKE_MARGIN_US);
+    assert_in_range(settled->verdict.decision.reset_after_us, 0, W + FAKE_MARGIN_US);
     fake_close(world);
   }
 }

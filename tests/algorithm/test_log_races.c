@@ -27,14 +27,14 @@ static int64_t free_at(const struct definition *truth, int64_t t) {
   return truth->limit - inside;
 }
 
-static void check(struct definition *truth, const weir_request_state *request, int64_t t) {
-  const weir_decision *decision = &request->decision;
+static void check(struct definition *truth, const weir_claim *request, int64_t t) {
+  const weir_decision *decision = &request->verdict.decision;
   int64_t places = free_at(truth, t);
   int64_t decides = truth->count - (int)truth->limit;
-  assert_int_equal(request->status, WEIR_OK);
+  assert_int_equal(request->verdict.status, WEIR_OK);
   assert_int_equal(decision->allowed, places > 0);
-  if (request->kind == WEIR_TAKE && places > 0) truth->times[truth->count++] = t;
-  assert_int_equal(decision->remaining, request->kind == WEIR_PEEK ? places : WEIR_NOT_KNOWN);
+  if (request->ask.kind == WEIR_TAKE && places > 0) truth->times[truth->count++] = t;
+  assert_int_equal(decision->remaining, request->ask.kind == WEIR_PEEK ? places : WEIR_NOT_KNOWN);
   assert_int_equal(decision->retry_after_us, places > 0 ? 0 : truth->times[decides] + W - t);
   int64_t newest = truth->count > 0 ? truth->times[truth->count - 1] + W - t : 0;
   assert_int_equal(decision->reset_after_us, newest > 0 ? newest : 0);
@@ -58,12 +58,12 @@ static void run_trace(const char *rule, unsigned seed) {
     int client = (int)fake_random(world, FAKE_CLIENTS_MOST);
     move_time(world, &truth);
     if (fake_random(world, 200) == 0) {
-      fake_run(world, client, (weir_request_state){.kind = WEIR_RESET, .cost = 1});
+      fake_run(world, client, (weir_claim){.ask = {.kind = WEIR_RESET, .cost = 1}});
       truth.count = 0;
     }
-    weir_request_state request = {.kind = fake_random(world, 4) == 0 ? WEIR_PEEK : WEIR_TAKE,
+    weir_claim request = {.ask = {.kind = fake_random(world, 4) == 0 ? WEIR_PEEK : WEIR_TAKE,
                                   .cost = 1,
-                                  .up_to = fake_random(world, 2) == 0};
+                                  .up_to = fake_random(world, 2) == 0}};
     check(&truth, fake_run(world, client, request), world->now_us);
   }
   fake_close(world);
@@ -201,17 +201,18 @@ static void check_bound(struct race *race, int64_t s) {
   }
 }
 
-static void check_result(struct race *race, int client, const weir_request_state *request) {
-  if (request->status != WEIR_OK) {
+static void check_result(struct race *race, int client, const weir_claim *request) {
+  if (request->verdict.status != WEIR_OK) {
     abandon(race, client);
     return;
   }
-  if (request->decision.allowed) {
-    check_bound(race, request->decision.at_us);
+  if (request->verdict.decision.allowed) {
+    check_bound(race, request->verdict.decision.at_us);
     return;
   }
   race->denied++;
-  bool explained = race->explained[client] || is_denial(race, client, request->decision.at_us);
+  bool explained =
+      race->explained[client] || is_denial(race, client, request->verdict.decision.at_us);
   race->unexplained += !explained;
 }
 

@@ -21,7 +21,7 @@ static void deny_by_the_second_rule(struct bench *b) {
   expect(b, 1, WEIR_SUB, 0, 4);
   expect(b, 2, WEIR_GET, 0, 0);
   expect(b, 3, WEIR_GET, 0, 0);
-  assert_false(b->requests[0].settled);
+  assert_false(b->requests[0].verdict.answered);
   answer(b, 0, WEIR_DONE, 0);
   answer(b, 1, WEIR_DONE, 9);
   answer(b, 2, WEIR_DONE, 0);
@@ -33,10 +33,10 @@ static void charges_all_rules_of_a_stack_or_none(void **state) {
   deny_by_the_second_rule(&b);
   answer(&b, 3, WEIR_DONE, 9);
   assert_int_equal(weir_machine_resume(b.machine, 200, false, b.operations), WEIR_TURN_DONE);
-  assert_false(b.requests[0].decision.allowed);
-  assert_int_equal(b.requests[0].decision.rule, 1);
-  assert_int_equal(b.requests[0].decision.limit, 12);
-  assert_int_equal(b.requests[0].decision.remaining, 3);
+  assert_false(b.requests[0].verdict.decision.allowed);
+  assert_int_equal(b.requests[0].verdict.decision.rule, 1);
+  assert_int_equal(b.requests[0].verdict.decision.limit, 12);
+  assert_int_equal(b.requests[0].verdict.decision.remaining, 3);
   tear_down(&b);
 }
 
@@ -55,8 +55,8 @@ static void tries_once_more_in_order_when_what_denied_it_was_in_flight(void **st
   assert_int_equal(b.machine->frame.operations[0].counter.rule, 1);
   answer(&b, 0, WEIR_DONE, 9);
   assert_int_equal(weir_machine_resume(b.machine, 400, false, b.operations), WEIR_TURN_DONE);
-  assert_true(b.requests[0].decision.allowed);
-  assert_int_equal(b.requests[0].decision.remaining, 3);
+  assert_true(b.requests[0].verdict.decision.allowed);
+  assert_int_equal(b.requests[0].verdict.decision.remaining, 3);
   tear_down(&b);
 }
 
@@ -76,7 +76,7 @@ static void gives_the_earlier_rule_back_when_the_second_try_is_denied(void **sta
   answer(&b, 0, WEIR_DONE, 0);
   answer(&b, 1, WEIR_DONE, 9);
   assert_int_equal(weir_machine_resume(b.machine, 500, false, b.operations), WEIR_TURN_DONE);
-  assert_false(b.requests[0].decision.allowed);
+  assert_false(b.requests[0].verdict.decision.allowed);
   tear_down(&b);
 }
 
@@ -86,8 +86,8 @@ static void does_not_try_again_after_the_deadline(void **state) {
   deny_by_the_second_rule(&b);
   answer(&b, 3, WEIR_DONE, 5);
   assert_int_equal(weir_machine_resume(b.machine, 200, true, b.operations), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_OK);
-  assert_false(b.requests[0].decision.allowed);
+  assert_int_equal(b.requests[0].verdict.status, WEIR_OK);
+  assert_false(b.requests[0].verdict.decision.allowed);
   tear_down(&b);
 }
 
@@ -96,7 +96,7 @@ static void charges_every_rule_its_own_cost_and_leaves_out_a_cost_of_0(void **st
   static const int64_t costs[] = {2, 0, 512};
   struct bench b = set_up("fixed-window:10/1s;fixed-window:1/1m;fixed-window:1000/1h");
   b.machine = weir_machine_init(malloc(weir_machine_bytes(&b.stack)), &b.stack, &b.settings);
-  b.requests[0] = (weir_request_state){.cost = 1, .costs = costs};
+  b.requests[0] = (weir_claim){.ask = {.cost = 1, .costs = costs}};
   assert_int_equal(weir_machine_start(b.machine, 0, b.memo, b.requests, b.operations),
                    WEIR_TURN_EXECUTE);
   assert_int_equal(b.machine->frame.operation_count, 2);
@@ -106,10 +106,10 @@ static void charges_every_rule_its_own_cost_and_leaves_out_a_cost_of_0(void **st
   answer(&b, 0, WEIR_DONE, 9);
   answer(&b, 1, WEIR_DONE, 512);
   assert_int_equal(weir_machine_resume(b.machine, 100, false, b.operations), WEIR_TURN_DONE);
-  assert_true(b.requests[0].decision.allowed);
-  assert_int_equal(b.requests[0].decision.rule, 0);
-  assert_int_equal(b.requests[0].decision.remaining, 1);
-  assert_int_equal(b.requests[0].decision.cost, WEIR_OWN_COSTS);
+  assert_true(b.requests[0].verdict.decision.allowed);
+  assert_int_equal(b.requests[0].verdict.decision.rule, 0);
+  assert_int_equal(b.requests[0].verdict.decision.remaining, 1);
+  assert_int_equal(b.requests[0].verdict.decision.cost, WEIR_OWN_COSTS);
   tear_down(&b);
 }
 
@@ -117,23 +117,23 @@ static void takes_as_much_as_fits_when_less_is_welcome(void **state) {
   (void)state;
   struct bench b = set_up("fixed-window:10/1s");
   b.machine = weir_machine_init(malloc(weir_machine_bytes(&b.stack)), &b.stack, &b.settings);
-  b.requests[0] = (weir_request_state){.cost = 8, .up_to = true};
+  b.requests[0] = (weir_claim){.ask = {.cost = 8, .up_to = true}};
   weir_machine_start(b.machine, 0, b.memo, b.requests, b.operations);
   answer(&b, 0, WEIR_DONE, 15);
   assert_int_equal(weir_machine_resume(b.machine, 100, false, b.operations), WEIR_TURN_EXECUTE);
   expect(&b, 0, WEIR_SUB, 0, 5);
   answer(&b, 0, WEIR_DONE, 10);
   assert_int_equal(weir_machine_resume(b.machine, 200, false, b.operations), WEIR_TURN_DONE);
-  assert_true(b.requests[0].decision.allowed);
-  assert_int_equal(b.requests[0].decision.cost, 3);
-  assert_int_equal(b.requests[0].decision.remaining, 0);
+  assert_true(b.requests[0].verdict.decision.allowed);
+  assert_int_equal(b.requests[0].verdict.decision.cost, 3);
+  assert_int_equal(b.requests[0].verdict.decision.remaining, 0);
   tear_down(&b);
 }
 
 /* Starts a refund of a charge made at `at_us`. */
 static weir_turn start_refund(struct bench *b, int64_t now_us, int64_t at_us, int64_t cost) {
   b->machine = weir_machine_init(malloc(weir_machine_bytes(&b->stack)), &b->stack, &b->settings);
-  b->requests[0] = (weir_request_state){.kind = WEIR_REFUND, .cost = cost, .at_us = at_us};
+  b->requests[0] = (weir_claim){.ask = {.kind = WEIR_REFUND, .cost = cost, .at_us = at_us}};
   return weir_machine_start(b->machine, now_us, b->memo, b->requests, b->operations);
 }
 
@@ -150,7 +150,7 @@ static void refunds_to_the_cell_that_was_charged(void **state) {
   expect(&b, 0, WEIR_SUB, 2, 3); /* lane 0 */
   answer(&b, 0, WEIR_DONE, 1 + (INT64_C(2) << 30));
   assert_int_equal(weir_machine_resume(b.machine, 10500200, false, b.operations), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_OK);
+  assert_int_equal(b.requests[0].verdict.status, WEIR_OK);
   tear_down(&b);
 }
 
@@ -161,7 +161,7 @@ static void refunds_nothing_from_a_cell_that_has_left_the_window(void **state) {
   answer(&b, 0, WEIR_DONE, 5);
   answer(&b, 1, WEIR_ABSENT, 0);
   assert_int_equal(weir_machine_resume(b.machine, 10500100, false, b.operations), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_OK);
+  assert_int_equal(b.requests[0].verdict.status, WEIR_OK);
   tear_down(&b);
 }
 
@@ -171,7 +171,7 @@ static void refuses_to_refund_more_than_is_charged(void **state) {
   start_refund(&b, 500, 100, 5);
   answer(&b, 0, WEIR_DONE, 4);
   assert_int_equal(weir_machine_resume(b.machine, 600, false, b.operations), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_BAD_COST);
+  assert_int_equal(b.requests[0].verdict.status, WEIR_BAD_COST);
   tear_down(&b);
 }
 
@@ -202,12 +202,13 @@ static void tells_each_of_a_plain_group_what_is_left_behind_it(void **state) {
   answer(&b, 1, WEIR_DONE, 9);
   assert_int_equal(weir_machine_resume(b.machine, 600, false, b.operations), WEIR_TURN_DONE);
   assert_int_equal(b.machine->frame.operation_count, 0);
-  assert_true(b.requests[0].decision.allowed && b.requests[1].decision.allowed);
-  assert_int_equal(b.requests[0].decision.remaining, 6); /* of the second rule: 4 were there */
-  assert_int_equal(b.requests[1].decision.remaining, 3);
-  assert_int_equal(b.requests[1].decision.rule, 1);
-  assert_int_equal(b.requests[1].decision.at_us, 500);
-  assert_int_equal(b.requests[1].decision.reset_after_us, 60000000 - 500);
+  assert_true(b.requests[0].verdict.decision.allowed && b.requests[1].verdict.decision.allowed);
+  assert_int_equal(b.requests[0].verdict.decision.remaining,
+                   6); /* of the second rule: 4 were there */
+  assert_int_equal(b.requests[1].verdict.decision.remaining, 3);
+  assert_int_equal(b.requests[1].verdict.decision.rule, 1);
+  assert_int_equal(b.requests[1].verdict.decision.at_us, 500);
+  assert_int_equal(b.requests[1].verdict.decision.reset_after_us, 60000000 - 500);
   tear_down(&b);
 }
 
@@ -222,9 +223,9 @@ static void goes_on_with_the_answers_of_a_plain_charge_that_does_not_fit(void **
   expect(&b, 0, WEIR_SUB, 0, 9);
   answer(&b, 0, WEIR_DONE, 3);
   assert_int_equal(weir_machine_resume(b.machine, 700, false, b.operations), WEIR_TURN_DONE);
-  assert_true(b.requests[0].decision.allowed);
-  assert_false(b.requests[1].decision.allowed);
-  assert_int_equal(b.requests[0].decision.remaining, 7);
+  assert_true(b.requests[0].verdict.decision.allowed);
+  assert_false(b.requests[1].verdict.decision.allowed);
+  assert_int_equal(b.requests[0].verdict.decision.remaining, 7);
   keep(&b);
   start(&b, 800, 1, 0); /* what went back calls for a look */
   assert_false(b.machine->plain);
@@ -241,7 +242,7 @@ static void takes_a_plain_charge_that_came_late_back(void **state) {
   expect(&b, 0, WEIR_SUB, 0, 2);
   answer(&b, 0, WEIR_DONE, 1);
   assert_int_equal(weir_machine_resume(b.machine, 700, false, b.operations), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_TIMEOUT);
+  assert_int_equal(b.requests[0].verdict.status, WEIR_TIMEOUT);
   tear_down(&b);
 }
 
@@ -260,7 +261,7 @@ static void charges_plainly_until_e_before_the_end_of_a_cell(void **state) {
   assert_true(b.machine->plain);
   answer(&b, 0, WEIR_DONE, 2 * b.machine->frame.operations[0].delta);
   weir_machine_resume(b.machine, begin + cell - 40000, false, b.operations);
-  assert_int_equal(b.requests[0].decision.remaining, 10000000 - 2);
+  assert_int_equal(b.requests[0].verdict.decision.remaining, 10000000 - 2);
   keep(&b);
   start(&b, begin + cell - 40000, 1, 0);
   assert_false(b.machine->plain);
@@ -271,8 +272,9 @@ static void charges_plainly_until_e_before_the_end_of_a_cell(void **state) {
 static void is_not_plain_where_wishes_differ(void **state) {
   (void)state;
   static const int64_t costs[] = {2};
-  const weir_request_state others[] = {
-      {.cost = 1, .kind = WEIR_PEEK}, {.cost = 1, .waits = true}, {.cost = 2, .costs = costs}};
+  const weir_claim others[] = {{.ask = {.cost = 1, .kind = WEIR_PEEK}},
+                               {.ask = {.cost = 1, .waits = true}},
+                               {.ask = {.cost = 2, .costs = costs}}};
   for (size_t n = 0; n < sizeof others / sizeof others[0]; n++) {
     struct bench b = set_up_plain("fixed-window:10/1s");
     b.requests[0] = others[n];
@@ -283,7 +285,7 @@ static void is_not_plain_where_wishes_differ(void **state) {
 }
 
 /* What becomes of a request whose store does all that is asked, from this round on behind the deadline. */
-static weir_status status_of(weir_request_state request, int late_from) {
+static weir_status status_of(weir_claim request, int late_from) {
   struct bench b = set_up("fixed-window:10/1s");
   b.requests[0] = request;
   b.machine = weir_machine_init(malloc(weir_machine_bytes(&b.stack)), &b.stack, &b.settings);
@@ -294,10 +296,11 @@ static weir_status status_of(weir_request_state request, int late_from) {
     turn = weir_machine_resume(b.machine, 100, round >= late_from, b.operations);
   }
   assert_int_equal(turn, WEIR_TURN_DONE);
-  assert_true(b.requests[0].settled);
-  weir_status status = b.requests[0].status;
+  assert_true(b.requests[0].verdict.answered);
+  weir_status status = b.requests[0].verdict.status;
   assert_int_equal(weir_machine_resume(b.machine, 200, false, b.operations), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, status); /* whoever resumes it once more learns no more */
+  assert_int_equal(b.requests[0].verdict.status,
+                   status); /* whoever resumes it once more learns no more */
   tear_down(&b);
   return status;
 }
@@ -306,12 +309,12 @@ static void what_comes_late_ends_each_kind_in_its_own_way(void **state) {
   (void)state;
   static const weir_known nothing[WEIR_RULES_MOST];
   static const int64_t more[] = {2}, less[] = {-2};
-  const weir_request_state take = {.cost = 1}, peek = {.kind = WEIR_PEEK, .cost = 1},
-                           reset = {.kind = WEIR_RESET, .cost = 1},
-                           refund = {.kind = WEIR_REFUND, .cost = 1},
-                           begin = {.kind = WEIR_BEGIN, .cost = 1, .known = nothing},
-                           charges = {.kind = WEIR_SETTLE, .cost = 1, .costs = more},
-                           gives_back = {.kind = WEIR_SETTLE, .cost = 1, .costs = less};
+  const weir_claim take = {.ask.cost = 1}, peek = {.ask = {.kind = WEIR_PEEK, .cost = 1}},
+                   reset = {.ask = {.kind = WEIR_RESET, .cost = 1}},
+                   refund = {.ask = {.kind = WEIR_REFUND, .cost = 1}},
+                   begin = {.ask = {.kind = WEIR_BEGIN, .cost = 1, .known = nothing}},
+                   charges = {.ask = {.kind = WEIR_SETTLE, .cost = 1, .costs = more}},
+                   gives_back = {.ask = {.kind = WEIR_SETTLE, .cost = 1, .costs = less}};
   assert_int_equal(status_of(take, 1), WEIR_TIMEOUT);
   assert_int_equal(status_of(peek, 1), WEIR_TIMEOUT);
   assert_int_equal(status_of(reset, 1), WEIR_OK); /* it is done */

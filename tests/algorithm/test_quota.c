@@ -36,8 +36,8 @@ static void closes_the_group_before_then_opens_then_charges(void **state) {
   assert_true(client->machine->frame.operations[0].ttl_us >= 3 * W + FAKE_MARGIN_US + 2000000);
   fake_finish_round(world, client);
   assert_false(client->busy);
-  assert_true(client->requests[0].decision.allowed);
-  assert_int_equal(client->requests[0].decision.at_us, BEGIN + 300);
+  assert_true(client->requests[0].verdict.decision.allowed);
+  assert_int_equal(client->requests[0].verdict.decision.at_us, BEGIN + 300);
   fake_close(world);
 }
 
@@ -64,7 +64,8 @@ static void renews_what_it_remembers_along_with_a_charge(void **state) {
     fake_take(world, 0, 1);
     assert_int_equal(client_of(world, 0)->rounds, 2);
   }
-  assert_false(fake_run(world, 1, (weir_request_state){.kind = WEIR_RESET, .cost = 1})->status);
+  assert_false(
+      fake_run(world, 1, (weir_claim){.ask = {.kind = WEIR_RESET, .cost = 1}})->verdict.status);
   world->now_us += 600000;
   assert_int_equal(fake_take(world, 0, 1)->reset_after_us, 60 * W);
   fake_close(world);
@@ -74,7 +75,7 @@ static void forgets_a_window_that_it_has_not_seen_for_too_long(void **state) {
   (void)state;
   struct fake_world *world = fake_open("quota:10/60s", 600 * W, 1);
   fake_take(world, 0, 6);
-  fake_run(world, 1, (weir_request_state){.kind = WEIR_RESET, .cost = 1});
+  fake_run(world, 1, (weir_claim){.ask = {.kind = WEIR_RESET, .cost = 1}});
   world->now_us += world->settings.memo_age_us + 1;
   assert_int_equal(fake_take(world, 0, 1)->reset_after_us, 60 * W);
   fake_close(world);
@@ -134,16 +135,16 @@ static void waits_and_looks_again_when_what_it_opened_is_gone(void **state) {
   fake_step(world, client);
   assert_int_equal(client->turn, WEIR_TURN_PAUSE);
   fake_finish(world, client);
-  assert_true(client->requests[0].decision.allowed);
-  assert_int_equal(client->requests[0].decision.remaining, 9);
+  assert_true(client->requests[0].verdict.decision.allowed);
+  assert_int_equal(client->requests[0].verdict.decision.remaining, 9);
   fake_close(world);
 }
 
 static weir_status refund(struct fake_world *world, int client, int64_t at_us, int64_t cost) {
-  return fake_run(
-             world, client,
-             (weir_request_state){.kind = WEIR_REFUND, .alone = true, .cost = cost, .at_us = at_us})
-      ->status;
+  return fake_run(world, client,
+                  (weir_claim){
+                      .ask = {.kind = WEIR_REFUND, .alone = true, .cost = cost, .at_us = at_us}})
+      ->verdict.status;
 }
 
 static void refunds_to_the_window_that_was_charged(void **state) {
@@ -168,17 +169,17 @@ static void refunds_to_the_window_that_was_charged(void **state) {
 static int64_t settlement[WEIR_RULES_MOST];
 
 /* Its real cost, beside what is charged. */
-static const weir_request_state *settle(struct fake_world *world, int client, int64_t at_us,
-                                        int64_t difference) {
+static const weir_claim *settle(struct fake_world *world, int client, int64_t at_us,
+                                int64_t difference) {
   const int64_t costs[WEIR_RULES_MOST] = {difference};
-  const weir_request_state *request = fake_run(world, client,
-                                               (weir_request_state){.kind = WEIR_SETTLE,
-                                                                    .alone = true,
-                                                                    .cost = 1,
-                                                                    .costs = costs,
-                                                                    .settlement = settlement,
-                                                                    .at_us = at_us});
-  if (request->status == WEIR_OK) assert_true(request->decision.allowed);
+  const weir_claim *request = fake_run(world, client,
+                                       (weir_claim){.ask = {.kind = WEIR_SETTLE,
+                                                            .alone = true,
+                                                            .cost = 1,
+                                                            .costs = costs,
+                                                            .settlement = settlement,
+                                                            .at_us = at_us}});
+  if (request->verdict.status == WEIR_OK) assert_true(request->verdict.decision.allowed);
   return request;
 }
 
@@ -186,12 +187,12 @@ static void charges_an_overrun_to_the_window_of_now(void **state) {
   (void)state;
   struct fake_world *world = fake_open("quota:10/1s,debt=4", BEGIN + 300, 1);
   int64_t at_us = fake_take(world, 0, 6)->at_us;
-  assert_int_equal(settle(world, 0, at_us, 3)->decision.remaining, 1);
+  assert_int_equal(settle(world, 0, at_us, 3)->verdict.decision.remaining, 1);
   assert_int_equal(client_of(world, 0)->rounds, 2); /* one round trip */
   assert_int_equal(settlement[0], 3);
-  assert_int_equal(settle(world, 0, at_us, 3)->decision.remaining, 0);
+  assert_int_equal(settle(world, 0, at_us, 3)->verdict.decision.remaining, 0);
   assert_int_equal(settlement[0], 3);
-  assert_int_equal(settle(world, 0, at_us, 3)->decision.reset_after_us, W);
+  assert_int_equal(settle(world, 0, at_us, 3)->verdict.decision.reset_after_us, W);
   assert_int_equal(client_of(world, 0)->rounds, 3);
   assert_int_equal(settlement[0], 2); /* up to L + D */
   const weir_decision *denied = fake_take(world, 1, 1);
@@ -200,9 +201,9 @@ static void charges_an_overrun_to_the_window_of_now(void **state) {
   assert_int_equal(fake_key(world, WEIR_PLACE_COUNT, BEGIN + 300, 0)->value, 14);
 
   world->now_us += 5 * W; /* over: it opens one of its own */
-  const weir_request_state *late = settle(world, 0, at_us, 8);
-  assert_int_equal(late->decision.remaining, 2);
-  assert_int_equal(late->decision.reset_after_us, W);
+  const weir_claim *late = settle(world, 0, at_us, 8);
+  assert_int_equal(late->verdict.decision.remaining, 2);
+  assert_int_equal(late->verdict.decision.reset_after_us, W);
   assert_int_equal(client_of(world, 0)->rounds, 4); /* two to open it */
   assert_int_equal(settlement[0], 8);
   assert_int_equal(fake_peek(world, 1, 1)->remaining, 2);
@@ -217,12 +218,12 @@ static void waits_when_what_an_overrun_opened_is_gone(void **state) {
     const int64_t costs[WEIR_RULES_MOST] = {3};
     struct fake_world *world = fake_open("quota:10/1s", BEGIN, 1);
     struct fake_client *client = client_of(world, 0);
-    client->requests[0] = (weir_request_state){.kind = WEIR_SETTLE,
+    client->requests[0] = (weir_claim){.ask = {.kind = WEIR_SETTLE,
                                                .alone = true,
                                                .cost = 1,
                                                .costs = costs,
                                                .settlement = settlement,
-                                               .at_us = BEGIN - 2 * W};
+                                               .at_us = BEGIN - 2 * W}};
     fake_begin(world, client, 1);
     fake_step_until(world, client, WEIR_CREATE, WEIR_PLACE_OPEN);
     fake_finish_round(world, client);
@@ -235,7 +236,7 @@ static void waits_when_what_an_overrun_opened_is_gone(void **state) {
     assert_int_equal(client->turn, WEIR_TURN_PAUSE);
     if (late == 1) world->now_us += FAKE_DEADLINE_US + 1;
     fake_finish(world, client);
-    assert_int_equal(client->requests[0].status, late == 1 ? WEIR_CONTENDED : WEIR_OK);
+    assert_int_equal(client->requests[0].verdict.status, late == 1 ? WEIR_CONTENDED : WEIR_OK);
     assert_int_equal(settlement[0], late == 1 ? 0 : 3);
     fake_close(world);
   }
@@ -245,7 +246,7 @@ static void charges_all_of_an_overrun_where_denied_requests_count(void **state) 
   (void)state;
   struct fake_world *world = fake_open("quota:10/1s,count=all", BEGIN + 300, 1);
   int64_t at_us = fake_take(world, 0, 6)->at_us;
-  assert_int_equal(settle(world, 0, at_us, 500)->decision.remaining, 0);
+  assert_int_equal(settle(world, 0, at_us, 500)->verdict.decision.remaining, 0);
   assert_int_equal(settlement[0], 500);
   assert_int_equal(fake_key(world, WEIR_PLACE_COUNT, BEGIN + 300, 0)->value, 506);
   fake_close(world);
@@ -256,12 +257,12 @@ static void gives_back_to_the_window_of_the_charge(void **state) {
   struct fake_world *world = fake_open("quota:10/1s", BEGIN + 300, 1);
   int64_t at_us = fake_take(world, 0, 6)->at_us;
   world->now_us += 1000;
-  assert_int_equal(settle(world, 0, at_us, -2)->decision.remaining, 6);
+  assert_int_equal(settle(world, 0, at_us, -2)->verdict.decision.remaining, 6);
   assert_int_equal(client_of(world, 0)->rounds, 2); /* known: no look */
   assert_int_equal(settlement[0], -2);
-  assert_int_equal(settle(world, 1, at_us, -3)->decision.remaining, 9);
+  assert_int_equal(settle(world, 1, at_us, -3)->verdict.decision.remaining, 9);
   assert_int_equal(settlement[0], -3);
-  assert_int_equal(settle(world, 1, at_us, -2)->status, WEIR_BAD_COST);
+  assert_int_equal(settle(world, 1, at_us, -2)->verdict.status, WEIR_BAD_COST);
   assert_int_equal(settlement[0], 0);
   assert_int_equal(fake_take(world, 0, 9)->remaining, 0);
   assert_int_equal(client_of(world, 0)->rounds, 2); /* and its window is still known */
@@ -277,15 +278,15 @@ static void gives_nothing_back_to_a_window_that_is_over(void **state) {
     world->now_us += W + 100000;
     if (again == 0) assert_true(fake_take(world, 1, 7)->allowed);
     for (int client = 0; client < 2; client++) {
-      const weir_request_state *request = settle(world, client, at_us, -2);
-      assert_int_equal(request->status, WEIR_OK);
+      const weir_claim *request = settle(world, client, at_us, -2);
+      assert_int_equal(request->verdict.status, WEIR_OK);
       assert_int_equal(settlement[0], -2);
-      assert_int_equal(request->decision.remaining, again == 0 ? 3 : 10);
-      assert_int_equal(request->decision.reset_after_us, again == 0 ? W : 0);
+      assert_int_equal(request->verdict.decision.remaining, again == 0 ? 3 : 10);
+      assert_int_equal(request->verdict.decision.reset_after_us, again == 0 ? W : 0);
     }
     assert_int_equal(fake_peek(world, 2, 1)->remaining, again == 0 ? 3 : 10);
     world->now_us += 5 * W;
-    assert_int_equal(settle(world, 0, at_us, -2)->status, WEIR_OK);
+    assert_int_equal(settle(world, 0, at_us, -2)->verdict.status, WEIR_OK);
     fake_close(world);
   }
 }
@@ -327,8 +328,9 @@ static void forgets_all_by_a_reset(void **state) {
   struct fake_world *world = fake_open("quota:10/1s", BEGIN + 300, 1);
   fake_take(world, 0, 10);
   assert_false(fake_take(world, 0, 1)->allowed);
-  assert_int_equal(fake_run(world, 0, (weir_request_state){.kind = WEIR_RESET, .cost = 1})->status,
-                   WEIR_OK);
+  assert_int_equal(
+      fake_run(world, 0, (weir_claim){.ask = {.kind = WEIR_RESET, .cost = 1}})->verdict.status,
+      WEIR_OK);
   assert_false(fake_has(world, WEIR_PLACE_OPEN, 39, 0));
   assert_false(fake_has(world, WEIR_PLACE_OPEN, 40, 0));
   assert_false(fake_has(world, WEIR_PLACE_COUNT, BEGIN + 300, 0));
@@ -345,12 +347,12 @@ static void remembers_a_denial_until_its_window_ends(void **state) {
   fake_take(world, 0, 3);
   world->now_us += W - 30000;
   fake_take(world, 0, 1); /* the memo is renewed by the look */
-  weir_request_state request = {.cost = 1};
+  weir_claim request = {.ask.cost = 1};
   const weir_memo *memo = client_of(world, 0)->memo;
   assert_true(weir_settle_locally(
       &(weir_view){&world->stack, &world->settings, memo, BEGIN + W - 1}, &request));
-  assert_int_equal(request.decision.retry_after_us, 1);
-  assert_int_equal(request.decision.remaining, 0);
+  assert_int_equal(request.verdict.decision.retry_after_us, 1);
+  assert_int_equal(request.verdict.decision.remaining, 0);
   assert_false(weir_settle_locally(&(weir_view){&world->stack, &world->settings, memo, BEGIN + W},
                                    &request));
   fake_close(world);
@@ -360,7 +362,7 @@ static void remembers_a_denial_until_its_window_ends(void **state) {
 static void repeats_no_denial_of_a_window_that_has_gone(void **state) {
   (void)state;
   struct fake_world *world = fake_open("quota:3/60s", 600 * W, 1);
-  weir_request_state request = {.cost = 1};
+  weir_claim request = {.ask.cost = 1};
   fake_take(world, 0, 2);
   world->now_us += 600000;
   fake_write(world, WEIR_PLACE_COUNT, 600 * W, 0, 3);
@@ -423,8 +425,8 @@ static void mends_in_the_same_way_as_everybody(void **state) {
   fake_step_until(world, second, WEIR_PUT, WEIR_PLACE_OPEN);
   fake_finish(world, first);
   fake_finish(world, second);
-  assert_int_equal(first->requests[0].decision.remaining, 9);
-  assert_int_equal(second->requests[0].decision.remaining, 8);
+  assert_int_equal(first->requests[0].verdict.decision.remaining, 9);
+  assert_int_equal(second->requests[0].verdict.decision.remaining, 8);
   fake_close(world);
 }
 
@@ -443,11 +445,11 @@ static void bears_any_value_in_the_store(void **state) {
       if (group + i >= 1) fake_write(world, WEIR_PLACE_OPEN, group + i - 1, 0, value);
       if (value > 0) fake_write(world, WEIR_PLACE_COUNT, value - 1, 0, values[round / 4 % VALUES]);
     }
-    weir_request_state request = {.kind = kinds[round % 4], .cost = 1, .at_us = now_us};
-    const weir_request_state *settled = fake_run(world, 0, request);
-    assert_true(settled->status == WEIR_OK || settled->status == WEIR_BAD_COST);
-    assert_in_range(settled->decision.retry_after_us, 0, W + FAKE_MARGIN_US);
-    assert_in_range(settled->decision.remaining, 0, 10);
+    weir_claim request = {.ask = {.kind = kinds[round % 4], .cost = 1, .at_us = now_us}};
+    const weir_claim *settled = fake_run(world, 0, request);
+    assert_true(settled->verdict.status == WEIR_OK || settled->verdict.status == WEIR_BAD_COST);
+    assert_in_range(settled->verdict.decision.retry_after_us, 0, W + FAKE_MARGIN_US);
+    assert_in_range(settled->verdict.decision.remaining, 0, 10);
     fake_close(world);
   }
 }

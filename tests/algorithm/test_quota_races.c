@@ -16,10 +16,10 @@ static struct fake_client *client_of(struct fake_world *world, int client) {
 }
 
 static weir_status refund(struct fake_world *world, int client, int64_t at_us, int64_t cost) {
-  return fake_run(
-             world, client,
-             (weir_request_state){.kind = WEIR_REFUND, .alone = true, .cost = cost, .at_us = at_us})
-      ->status;
+  return fake_run(world, client,
+                  (weir_claim){
+                      .ask = {.kind = WEIR_REFUND, .alone = true, .cost = cost, .at_us = at_us}})
+      ->verdict.status;
 }
 
 /* --- against the definition --------------------------------------------------------------------
@@ -52,13 +52,13 @@ static void check_figures(const struct definition *truth, int window, int64_t t,
   assert_int_equal(decision->limit, LIMIT);
 }
 
-static void check_request(struct definition *truth, const weir_request_state *request, int64_t cost,
+static void check_request(struct definition *truth, const weir_claim *request, int64_t cost,
                           int64_t t, bool count_all) {
   int window = window_at(truth, t);
   int64_t room = window >= 0 ? LIMIT - truth->counts[window] : LIMIT;
-  if (request->up_to && cost > room && room > 0) cost = room;
+  if (request->ask.up_to && cost > room && room > 0) cost = room;
   bool allowed = cost <= room;
-  if (request->kind == WEIR_TAKE && (allowed || count_all)) {
+  if (request->ask.kind == WEIR_TAKE && (allowed || count_all)) {
     if (window < 0) {
       window = truth->opened++;
       truth->starts[window] = t;
@@ -66,10 +66,10 @@ static void check_request(struct definition *truth, const weir_request_state *re
     }
     truth->counts[window] += cost;
   }
-  assert_int_equal(request->status, WEIR_OK);
-  check_figures(truth, window, t, allowed, &request->decision);
-  if (allowed) assert_int_equal(request->decision.cost, cost);
-  assert_int_equal(request->decision.at_us, t);
+  assert_int_equal(request->verdict.status, WEIR_OK);
+  check_figures(truth, window, t, allowed, &request->verdict.decision);
+  if (allowed) assert_int_equal(request->verdict.decision.cost, cost);
+  assert_int_equal(request->verdict.decision.at_us, t);
 }
 
 /* Short and long steps, and to where something happens or nearly does. */
@@ -107,18 +107,18 @@ static void run_trace(const char *rule, bool count_all, unsigned seed) {
     int64_t costs[2];
     for (int n = 0; n < 2; n++) {
       costs[n] = 1 + fake_random(world, 3);
-      who->requests[n] = (weir_request_state){.cost = costs[n]};
-      if (fake_random(world, 4) == 0) who->requests[n].kind = WEIR_PEEK;
-      if (fake_random(world, 6) == 0) who->requests[n].up_to = true;
+      who->requests[n] = (weir_claim){.ask.cost = costs[n]};
+      if (fake_random(world, 4) == 0) who->requests[n].ask.kind = WEIR_PEEK;
+      if (fake_random(world, 6) == 0) who->requests[n].ask.up_to = true;
     }
     size_t requests = 1 + (size_t)fake_random(world, 2);
     fake_begin(world, who, requests);
     fake_finish(world, who);
     for (size_t n = 0; n < requests; n++)
       check_request(&truth, &who->requests[n], costs[n], t, count_all);
-    if (who->requests[0].kind == WEIR_TAKE && who->requests[0].decision.allowed) {
+    if (who->requests[0].ask.kind == WEIR_TAKE && who->requests[0].verdict.decision.allowed) {
       stamp_us = t;
-      charged = who->requests[0].decision.cost;
+      charged = who->requests[0].verdict.decision.cost;
       charged_window = window_at(&truth, t);
     }
     if (stamp_us >= 0 && fake_random(world, 12) == 0)
@@ -242,16 +242,16 @@ static void land(struct race *race, int client) {
     if (client_of(race->world, i)->busy) notice(race, i);
 }
 
-static void check_result(struct race *race, int client, const weir_request_state *request) {
-  int64_t t = request->decision.at_us;
-  if (request->status != WEIR_OK) return; /* no decision in time */
-  if (!request->decision.allowed) {
+static void check_result(struct race *race, int client, const weir_claim *request) {
+  int64_t t = request->verdict.decision.at_us;
+  if (request->verdict.status != WEIR_OK) return; /* no decision in time */
+  if (!request->verdict.decision.allowed) {
     race->denied++;
-    assert_true(race->seen[client] + request->cost > race->limit);
+    assert_true(race->seen[client] + request->ask.cost > race->limit);
     return;
   }
   int window = find_start(race, race->own_window[client]);
-  admit(race, window, request->cost);
+  admit(race, window, request->ask.cost);
   assert_true(t < race->starts[window] + W && t >= race->starts[window] - FAKE_MARGIN_US);
 }
 
@@ -317,8 +317,8 @@ static void survives_the_loss_of_any_key(void **state) {
         }
         fake_step(world, who);
       }
-      assert_int_equal(who->requests[0].status, WEIR_OK);
-      admitted += who->requests[0].decision.allowed;
+      assert_int_equal(who->requests[0].verdict.status, WEIR_OK);
+      admitted += who->requests[0].verdict.decision.allowed;
       world->now_us += fake_random(world, 10000);
     }
     assert_true(admitted <= 3 * (lost + 1));

@@ -19,12 +19,12 @@ static weir_turn settle(struct bench *b, int64_t now_us, int64_t at_us, int64_t 
   b->machine = weir_machine_init(malloc(weir_machine_bytes(&b->stack)), &b->stack, &b->settings);
   costs[0] = first;
   costs[1] = second;
-  b->requests[0] = (weir_request_state){.kind = WEIR_SETTLE,
+  b->requests[0] = (weir_claim){.ask = {.kind = WEIR_SETTLE,
                                         .alone = true,
                                         .cost = 1,
                                         .costs = costs,
                                         .settlement = settlement,
-                                        .at_us = at_us};
+                                        .at_us = at_us}};
   return weir_machine_start(b->machine, now_us, b->memo, b->requests, b->operations);
 }
 
@@ -37,16 +37,16 @@ static void take(struct bench *b, int64_t now_us, int64_t cost, int64_t total) {
   start(b, now_us, cost, 0);
   answer(b, 0, WEIR_DONE, total);
   assert_int_equal(resume(b, now_us), WEIR_TURN_DONE);
-  assert_true(b->requests[0].decision.allowed);
+  assert_true(b->requests[0].verdict.decision.allowed);
   keep(b);
 }
 
 static void is_settled(const struct bench *b, int64_t first, int64_t remaining) {
-  assert_int_equal(b->requests[0].status, WEIR_OK);
-  assert_true(b->requests[0].decision.allowed);
-  assert_int_equal(b->requests[0].decision.retry_after_us, 0);
+  assert_int_equal(b->requests[0].verdict.status, WEIR_OK);
+  assert_true(b->requests[0].verdict.decision.allowed);
+  assert_int_equal(b->requests[0].verdict.decision.retry_after_us, 0);
   assert_int_equal(settlement[0], first);
-  assert_int_equal(b->requests[0].decision.remaining, remaining);
+  assert_int_equal(b->requests[0].verdict.decision.remaining, remaining);
 }
 
 /* --- more ------------------------------------------------------------------------------------- */
@@ -61,8 +61,8 @@ static void charges_what_is_missing_in_one_round(void **state) {
   answer(&b, 0, WEIR_DONE, 9); /* another process has taken 2 */
   assert_int_equal(resume(&b, SECOND), WEIR_TURN_DONE);
   is_settled(&b, 3, 1);
-  assert_int_equal(b.requests[0].decision.limit, 10);
-  assert_int_equal(b.requests[0].decision.reset_after_us, 59 * SECOND);
+  assert_int_equal(b.requests[0].verdict.decision.limit, 10);
+  assert_int_equal(b.requests[0].verdict.decision.reset_after_us, 59 * SECOND);
   tear_down(&b);
 }
 
@@ -102,9 +102,9 @@ static void charges_beyond_the_limit_as_far_as_the_debt_goes(void **state) {
   expect(&b, 0, WEIR_GET, 0, 0);
   answer(&b, 0, WEIR_DONE, 15);
   assert_int_equal(resume(&b, 500), WEIR_TURN_DONE);
-  assert_false(b.requests[0].decision.allowed);
-  assert_int_equal(b.requests[0].decision.remaining, 0);
-  assert_int_equal(b.requests[0].decision.retry_after_us, 60 * SECOND - 500);
+  assert_false(b.requests[0].verdict.decision.allowed);
+  assert_int_equal(b.requests[0].verdict.decision.remaining, 0);
+  assert_int_equal(b.requests[0].verdict.decision.retry_after_us, 60 * SECOND - 500);
   tear_down(&b);
 }
 
@@ -153,8 +153,8 @@ static void tells_how_long_an_overrun_denies(void **state) {
   resume(&b, 8 * SECOND + 100);
   answer(&b, 0, WEIR_DONE, 20);
   assert_int_equal(resume(&b, 8 * SECOND + 100), WEIR_TURN_DONE);
-  assert_false(b.requests[0].decision.allowed);
-  assert_int_equal(b.requests[0].decision.retry_after_us, 5 * SECOND - 1 - 100);
+  assert_false(b.requests[0].verdict.decision.allowed);
+  assert_int_equal(b.requests[0].verdict.decision.retry_after_us, 5 * SECOND - 1 - 100);
   tear_down(&b);
 }
 
@@ -245,7 +245,7 @@ static void refuses_to_give_back_more_than_is_charged(void **state) {
   answer(&b, 0, WEIR_DONE, 3);
   answer(&b, 1, WEIR_DONE, 50);
   assert_int_equal(resume(&b, SECOND), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_BAD_COST);
+  assert_int_equal(b.requests[0].verdict.status, WEIR_BAD_COST);
   assert_int_equal(settlement[0], 0);
   assert_int_equal(settlement[1], 0);
   tear_down(&b);
@@ -281,7 +281,7 @@ static void settles_one_rule_up_and_another_down(void **state) {
   assert_int_equal(resume(&b, SECOND), WEIR_TURN_DONE);
   is_settled(&b, -5, 0);
   assert_int_equal(settlement[1], 54);
-  assert_int_equal(b.requests[0].decision.rule, 1);
+  assert_int_equal(b.requests[0].verdict.decision.rule, 1);
   tear_down(&b);
 }
 
@@ -294,7 +294,7 @@ static void leaves_alone_a_rule_without_a_difference(void **state) {
   assert_int_equal(resume(&b, SECOND), WEIR_TURN_DONE);
   is_settled(&b, 0, 4);
   assert_int_equal(settlement[1], 30);
-  assert_int_equal(b.requests[0].decision.limit, 100);
+  assert_int_equal(b.requests[0].verdict.decision.limit, 100);
   tear_down(&b);
 }
 
@@ -307,7 +307,7 @@ static void does_not_send_an_unknown_charge_again_and_looks_next_time(void **sta
   settle(&b, SECOND, 100, 7, 0);
   answer(&b, 0, WEIR_UNKNOWN, 0);
   assert_int_equal(resume(&b, SECOND), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_UNKNOWN_OUTCOME);
+  assert_int_equal(b.requests[0].verdict.status, WEIR_UNKNOWN_OUTCOME);
   assert_int_equal(settlement[0], 0);
   keep(&b);
   for (int round = 0; round < 2; round++) { /* full with what was not certain: still unsure */
@@ -339,7 +339,7 @@ static void does_not_send_again_what_may_have_gone_back(void **state) {
   settle(&b, SECOND, 100, -4, 0);
   answer(&b, 0, WEIR_UNKNOWN, 0);
   assert_int_equal(resume(&b, SECOND), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_UNKNOWN_OUTCOME);
+  assert_int_equal(b.requests[0].verdict.status, WEIR_UNKNOWN_OUTCOME);
   assert_int_equal(settlement[0], 0);
   tear_down(&b);
 }
@@ -350,7 +350,7 @@ static void may_be_asked_for_again_where_nothing_was_sent(void **state) {
   settle(&b, SECOND, 100, -5, 30);
   answer(&b, 0, WEIR_NOT_SENT, 0);
   assert_int_equal(resume(&b, SECOND), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_UNAVAILABLE);
+  assert_int_equal(b.requests[0].verdict.status, WEIR_UNAVAILABLE);
   assert_int_equal(settlement[0], 0);
   assert_int_equal(settlement[1], 0);
   tear_down(&b);
@@ -363,7 +363,7 @@ static void what_one_rule_was_charged_stays_when_another_fails(void **state) {
   answer(&b, 0, WEIR_DONE, 9);
   answer(&b, 1, WEIR_NOT_SENT, 0);
   assert_int_equal(resume(&b, SECOND), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_UNKNOWN_OUTCOME);
+  assert_int_equal(b.requests[0].verdict.status, WEIR_UNKNOWN_OUTCOME);
   assert_int_equal(settlement[0], 3);
   assert_int_equal(settlement[1], 0);
   tear_down(&b);
@@ -401,7 +401,8 @@ static void takes_back_a_charge_beside_which_nothing_was_read(void **state) {
     expect(&b, 0, WEIR_SUB, 2, 6);
     answer(&b, 0, confirmed ? WEIR_DONE : WEIR_UNKNOWN, 0);
     assert_int_equal(resume(&b, 8 * SECOND), WEIR_TURN_DONE);
-    assert_int_equal(b.requests[0].status, confirmed ? WEIR_UNAVAILABLE : WEIR_UNKNOWN_OUTCOME);
+    assert_int_equal(b.requests[0].verdict.status,
+                     confirmed ? WEIR_UNAVAILABLE : WEIR_UNKNOWN_OUTCOME);
     assert_int_equal(settlement[0], 0);
     tear_down(&b);
   }
@@ -437,7 +438,7 @@ static void counts_what_was_charged_too_late(void **state) {
   settle(&b, 0, 0, -8, 0);
   answer(&b, 0, WEIR_DONE, 9);
   assert_int_equal(weir_machine_resume(b.machine, 100, true, b.operations), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_TIMEOUT);
+  assert_int_equal(b.requests[0].verdict.status, WEIR_TIMEOUT);
   tear_down(&b);
 }
 

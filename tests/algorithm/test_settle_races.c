@@ -59,29 +59,29 @@ static unsigned ends, lost; /* of requests in calm races; keys that they took to
 
 static void end(struct race *race, int client) {
   const weir_stack *stack = &race->world->stack;
-  const weir_request_state *request = &race->world->clients[client].requests[0];
+  const weir_claim *request = &race->world->clients[client].requests[0];
   int64_t costs[WEIR_RULES_MOST] = {0};
   ends += race->calm;
   lost += race->calm ? race->world->clients[client].machine->frame.lost : 0;
-  if (request->kind == WEIR_TAKE) {
-    if (request->status != WEIR_OK || !request->decision.allowed) return;
+  if (request->ask.kind == WEIR_TAKE) {
+    if (request->verdict.status != WEIR_OK || !request->verdict.decision.allowed) return;
     for (size_t i = 0; i < stack->count; i++)
-      costs[i] = request->cost;
+      costs[i] = request->ask.cost;
     write_down(race, client, costs, true);
     return;
   }
   struct charge *of = &race->charges[race->of[client]];
   bool some_up = false;
-  race->settled += request->status == WEIR_OK;
-  race->unknown += request->status == WEIR_UNKNOWN_OUTCOME;
+  race->settled += request->verdict.status == WEIR_OK;
+  race->unknown += request->verdict.status == WEIR_UNKNOWN_OUTCOME;
   for (size_t i = 0; i < stack->count; i++) {
     int64_t wanted = race->differences[client][i], done = race->settlements[client][i];
     assert_true(wanted >= 0 ? done >= 0 && done <= wanted : done <= 0 && done >= wanted);
-    if (request->status == WEIR_OK && wanted < 0) assert_int_equal(done, wanted);
-    if (request->status == WEIR_UNKNOWN_OUTCOME && wanted < 0) done = wanted; /* perhaps */
-    if (request->status != WEIR_OK && request->status != WEIR_UNKNOWN_OUTCOME)
+    if (request->verdict.status == WEIR_OK && wanted < 0) assert_int_equal(done, wanted);
+    if (request->verdict.status == WEIR_UNKNOWN_OUTCOME && wanted < 0) done = wanted; /* perhaps */
+    if (request->verdict.status != WEIR_OK && request->verdict.status != WEIR_UNKNOWN_OUTCOME)
       assert_int_equal(done, 0);
-    race->cut += done >= 0 && done < wanted && request->status == WEIR_OK;
+    race->cut += done >= 0 && done < wanted && request->verdict.status == WEIR_OK;
     if (done < 0 && has_passed(&stack->rules[i], of->places[i],
                                race->world->clients[client].machine->frame.now_us))
       of->passed = true;
@@ -89,14 +89,14 @@ static void end(struct race *race, int client) {
     if (done > 0) costs[i] = done;
     some_up = some_up || done > 0;
   }
-  if (race->calm) assert_int_equal(request->status, WEIR_OK);
-  of->ended = request->status == WEIR_OK || request->status == WEIR_UNKNOWN_OUTCOME;
+  if (race->calm) assert_int_equal(request->verdict.status, WEIR_OK);
+  of->ended = request->verdict.status == WEIR_OK || request->verdict.status == WEIR_UNKNOWN_OUTCOME;
   if (some_up) write_down(race, client, costs, false);
 }
 
 static void begin(struct race *race, int client) {
   struct fake_world *world = race->world;
-  weir_request_state request = {.cost = 1 + fake_random(world, 6)};
+  weir_claim request = {.ask.cost = 1 + fake_random(world, 6)};
   if (race->count > 0 && fake_random(world, 2) == 0) {
     size_t back = (size_t)fake_random(world, KEPT_OPEN);
     size_t of = race->count > back ? race->count - 1 - back : 0;
@@ -112,12 +112,12 @@ static void begin(struct race *race, int client) {
       some = some || *difference != 0;
     }
     if (!some) return;
-    request = (weir_request_state){.kind = WEIR_SETTLE,
+    request = (weir_claim){.ask = {.kind = WEIR_SETTLE,
                                    .alone = true,
                                    .cost = 1,
                                    .costs = race->differences[client],
                                    .settlement = race->settlements[client],
-                                   .at_us = charge->at_us};
+                                   .at_us = charge->at_us}};
   }
   world->clients[client].requests[0] = request;
   fake_begin(world, &world->clients[client], 1);
@@ -127,7 +127,8 @@ static void begin(struct race *race, int client) {
 /* A process that comes back after a crash knows nothing; what it was giving back may have gone. */
 static void crash(struct race *race, int client) {
   struct fake_client *who = &race->world->clients[client];
-  for (size_t i = 0; who->busy && who->requests[0].kind == WEIR_SETTLE && i < WEIR_RULES_MOST; i++)
+  for (size_t i = 0; who->busy && who->requests[0].ask.kind == WEIR_SETTLE && i < WEIR_RULES_MOST;
+       i++)
     if (race->differences[client][i] < 0)
       race->charges[race->of[client]].costs[i] += race->differences[client][i];
   fake_crash(who);
@@ -284,12 +285,12 @@ static void carries_into_no_lane_whatever_all_do_at_once(void **state) {
   for (int n = 0; n < PROCESSES; n++) { /* one after another, each stopped before it takes back */
     struct fake_client *client = &world->clients[n % FAKE_CLIENTS_MOST];
     crash(&(struct race){.world = world}, n % FAKE_CLIENTS_MOST);
-    client->requests[0] = (weir_request_state){.kind = WEIR_SETTLE,
+    client->requests[0] = (weir_claim){.ask = {.kind = WEIR_SETTLE,
                                                .alone = true,
                                                .cost = 1,
                                                .costs = costs,
                                                .settlement = settlement,
-                                               .at_us = world->now_us};
+                                               .at_us = world->now_us}};
     fake_begin(world, client, 1);
     assert_int_equal(fake_next(client)->kind, WEIR_ADD);
     fake_step(world, client);

@@ -79,9 +79,10 @@ static void charge(struct fake_world *world, int who, const struct traffic *traf
   m->count = decision->limit - decision->remaining - traffic->back;
   if (traffic->back > 0) {
     weir_share before = client->memo->expected[0].share;
-    fake_run(world, who,
-             (weir_request_state){
-                 .kind = WEIR_REFUND, .alone = true, .cost = traffic->back, .at_us = at_us});
+    fake_run(
+        world, who,
+        (weir_claim){
+            .ask = {.kind = WEIR_REFUND, .alone = true, .cost = traffic->back, .at_us = at_us}});
     if (traffic->forgets) client->memo->expected[0].share = before;
   }
   m->share = client->memo->expected[0].share;

@@ -27,10 +27,10 @@ static void gives_back_what_did_not_fit_to_the_counter_it_charged(void **state) 
   expect(&b, 0, WEIR_SUB, 0, 3); /* the clock went on to window 1; the charge was in window 0 */
   answer(&b, 0, WEIR_DONE, 9);
   assert_int_equal(weir_machine_resume(b.machine, 1000100, false, b.operations), WEIR_TURN_DONE);
-  assert_true(b.requests[0].decision.allowed);
-  assert_int_equal(b.requests[0].decision.remaining, 1);
-  assert_false(b.requests[1].decision.allowed);
-  assert_int_equal(b.requests[1].decision.retry_after_us, 1);
+  assert_true(b.requests[0].verdict.decision.allowed);
+  assert_int_equal(b.requests[0].verdict.decision.remaining, 1);
+  assert_false(b.requests[1].verdict.decision.allowed);
+  assert_int_equal(b.requests[1].verdict.decision.retry_after_us, 1);
   tear_down(&b);
 }
 
@@ -40,8 +40,8 @@ static void admits_a_smaller_request_behind_one_that_does_not_fit(void **state) 
   start(&b, 0, 5, 2);
   answer(&b, 0, WEIR_DONE, 14); /* others: 7 */
   weir_machine_resume(b.machine, 0, false, b.operations);
-  assert_false(b.requests[0].decision.allowed);
-  assert_true(b.requests[1].decision.allowed);
+  assert_false(b.requests[0].verdict.decision.allowed);
+  assert_true(b.requests[1].verdict.decision.allowed);
   tear_down(&b);
 }
 
@@ -65,7 +65,7 @@ static void looks_before_it_charges_after_a_denial(void **state) {
 static void answers_a_denied_cost_from_memory_for_a_while(void **state) {
   (void)state;
   struct bench b = set_up("fixed-window:10/1s");
-  weir_request_state again = {.cost = 5};
+  weir_claim again = {.ask.cost = 5};
   start(&b, 0, 5, 0);
   answer(&b, 0, WEIR_DONE, 14);
   weir_machine_resume(b.machine, 0, false, b.operations);
@@ -73,11 +73,11 @@ static void answers_a_denied_cost_from_memory_for_a_while(void **state) {
   weir_machine_resume(b.machine, 0, false, b.operations);
   keep(&b);
   assert_true(weir_settle_locally(&(weir_view){&b.stack, &b.settings, b.memo, 49999}, &again));
-  assert_false(again.decision.allowed);
-  assert_int_equal(again.decision.source, WEIR_SOURCE_LOCAL);
-  assert_int_equal(again.decision.retry_after_us, 1000000 - 49999);
+  assert_false(again.verdict.decision.allowed);
+  assert_int_equal(again.verdict.decision.source, WEIR_SOURCE_LOCAL);
+  assert_int_equal(again.verdict.decision.retry_after_us, 1000000 - 49999);
   assert_false(weir_settle_locally(&(weir_view){&b.stack, &b.settings, b.memo, 50000}, &again));
-  again = (weir_request_state){.cost = 4};
+  again = (weir_claim){.ask.cost = 4};
   assert_false(weir_settle_locally(&(weir_view){&b.stack, &b.settings, b.memo, 10}, &again));
   tear_down(&b);
 }
@@ -118,7 +118,7 @@ static void takes_a_lost_round_back_before_it_fails(void **state) {
   expect(&b, 0, WEIR_SUB, 2, INT64_C(2) << 30);
   answer(&b, 0, WEIR_DONE, 0);
   assert_int_equal(weir_machine_resume(b.machine, 10500200, false, b.operations), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_REFUSED_BY_STORE);
+  assert_int_equal(b.requests[0].verdict.status, WEIR_REFUSED_BY_STORE);
   tear_down(&b);
 }
 
@@ -131,7 +131,7 @@ static void never_admits_on_a_late_reply(void **state) {
   expect(&b, 0, WEIR_SUB, 0, 1);
   answer(&b, 0, WEIR_NOT_SENT, 0);
   assert_int_equal(weir_machine_resume(b.machine, 30000, true, b.operations), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_UNKNOWN_OUTCOME); /* the charge stayed */
+  assert_int_equal(b.requests[0].verdict.status, WEIR_UNKNOWN_OUTCOME); /* the charge stayed */
   tear_down(&b);
 }
 
@@ -141,7 +141,7 @@ static void says_unknown_and_takes_nothing_back_when_its_addition_got_no_answer(
   start(&b, 0, 1, 0);
   answer(&b, 0, WEIR_UNKNOWN, 0);
   assert_int_equal(weir_machine_resume(b.machine, 100, false, b.operations), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_UNKNOWN_OUTCOME);
+  assert_int_equal(b.requests[0].verdict.status, WEIR_UNKNOWN_OUTCOME);
   keep(&b);
   start(&b, 200, 1, 0);
   expect(&b, 0, WEIR_GET, 0, 0); /* and looks first the next time */
@@ -152,12 +152,12 @@ static void looks_first_after_a_reset_that_failed(void **state) {
   (void)state;
   struct bench b = set_up("fixed-window:10/1s");
   start(&b, 0, 1, 0);
-  b.requests[0] = (weir_request_state){.kind = WEIR_RESET, .cost = 1};
+  b.requests[0] = (weir_claim){.ask = {.kind = WEIR_RESET, .cost = 1}};
   weir_machine_start(b.machine, 100, b.memo, b.requests, b.operations);
   expect(&b, 0, WEIR_DROP, 0, 0);
   answer(&b, 0, WEIR_NOT_SENT, 0);
   assert_int_equal(weir_machine_resume(b.machine, 200, false, b.operations), WEIR_TURN_DONE);
-  assert_int_equal(b.requests[0].status, WEIR_UNAVAILABLE);
+  assert_int_equal(b.requests[0].verdict.status, WEIR_UNAVAILABLE);
   keep(&b);
   start(&b, 300, 1, 0);
   expect(&b, 0, WEIR_GET, 0, 0);
@@ -170,7 +170,7 @@ static void keeps_denied_charges_where_all_count(void **state) {
   start(&b, 0, 4, 0);
   answer(&b, 0, WEIR_DONE, 13);
   assert_int_equal(weir_machine_resume(b.machine, 100, false, b.operations), WEIR_TURN_DONE);
-  assert_false(b.requests[0].decision.allowed);
+  assert_false(b.requests[0].verdict.decision.allowed);
   keep(&b);
   start(&b, 200, 1, 0);
   expect(&b, 0, WEIR_ADD, 0, 1);

@@ -16,24 +16,21 @@ static const char rule[] = "fixed-window:9/1m";
 static int asked;
 
 bool __real_weir_continue_withholds(const weir_inside *inside, weir_account *account,
-                                    weir_request_state *request, uint64_t secret, int64_t now_us);
+                                    weir_claim *request, uint64_t secret, int64_t now_us);
 bool __wrap_weir_continue_withholds(const weir_inside *inside, weir_account *account,
-                                    weir_request_state *request, uint64_t secret, int64_t now_us);
+                                    weir_claim *request, uint64_t secret, int64_t now_us);
 bool __wrap_weir_continue_withholds(const weir_inside *inside, weir_account *account,
-                                    weir_request_state *request, uint64_t secret, int64_t now_us) {
+                                    weir_claim *request, uint64_t secret, int64_t now_us) {
   asked++;
   return __real_weir_continue_withholds(inside, account, request, secret, now_us);
 }
 
 bool __real_weir_continue_offer(const weir_stack *rules, const weir_account *account,
-                                const weir_request_state *requests, int64_t most,
-                                weir_payment *payment);
+                                const weir_claim *requests, int64_t most, weir_payment *payment);
 bool __wrap_weir_continue_offer(const weir_stack *rules, const weir_account *account,
-                                const weir_request_state *requests, int64_t most,
-                                weir_payment *payment);
+                                const weir_claim *requests, int64_t most, weir_payment *payment);
 bool __wrap_weir_continue_offer(const weir_stack *rules, const weir_account *account,
-                                const weir_request_state *requests, int64_t most,
-                                weir_payment *payment) {
+                                const weir_claim *requests, int64_t most, weir_payment *payment) {
   asked++;
   return __real_weir_continue_offer(rules, account, requests, most, payment);
 }

@@ -61,7 +61,7 @@ void world_remember_charge(world *w, int64_t now_us, int64_t cost) {
   void *memory = malloc(weir_machine_bytes(&w->stack));
   weir_operation *operations = calloc(weir_machine_operations_most(&w->stack), sizeof *operations);
   weir_operation written = {.kind = WEIR_GET};
-  weir_request_state request = {.kind = WEIR_TAKE, .cost = cost};
+  weir_claim request = {.ask = {.kind = WEIR_TAKE, .cost = cost}};
   assert_non_null(memory);
   assert_non_null(operations);
   weir_machine *machine = weir_machine_init(memory, &w->stack, &w->settings);
@@ -71,7 +71,7 @@ void world_remember_charge(world *w, int64_t now_us, int64_t cost) {
       execute(&operations[n], &written);
     turn = weir_machine_resume(machine, now_us, false, operations);
   }
-  assert_true(request.decision.allowed);
+  assert_true(request.verdict.decision.allowed);
   memcpy(w->memo, machine->frame.memo, weir_memo_bytes(&w->stack));
   free(operations);
   free(memory);

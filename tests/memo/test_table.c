@@ -37,7 +37,7 @@ static void remembers_a_key_until_its_place_is_needed(void **state) {
 static void keeps_what_is_in_use_however_many_keys_come(void **state) {
   (void)state;
   weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL, secret);
-  weir_request_state waiting = {.charge = 1};
+  weir_claim waiting = {.verdict.charge = 1};
   weir_memo_entry *busy = lock_number(table, -1);
   busy->busy = true;
   busy->memo->denied_cost = 3;
@@ -72,7 +72,7 @@ static void gives_up_first_what_was_not_used_again(void **state) {
   weir_table_destroy(table);
 }
 
-static size_t length(const weir_request_state *request) {
+static size_t length(const weir_claim *request) {
   size_t count = 0;
   for (; request != NULL; request = request->next)
     count++;
@@ -82,8 +82,10 @@ static size_t length(const weir_request_state *request) {
 static void groups_what_fits_under_the_cap_in_order_of_arrival(void **state) {
   (void)state;
   weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL, secret);
-  weir_request_state requests[] = {
-      {.charge = 4}, {.charge = 9, .kind = WEIR_PEEK}, {.charge = 6}, {.charge = 1}};
+  weir_claim requests[] = {{.verdict.charge = 4},
+                           {.verdict.charge = 9, .ask.kind = WEIR_PEEK},
+                           {.verdict.charge = 6},
+                           {.verdict.charge = 1}};
   weir_memo_entry *entry = lock_number(table, 1);
   for (size_t i = 0; i < 4; i++)
     weir_memo_entry_append(entry, &requests[i]);
@@ -98,8 +100,8 @@ static void groups_what_fits_under_the_cap_in_order_of_arrival(void **state) {
 static void takes_one_even_above_the_cap_and_a_reset_alone(void **state) {
   (void)state;
   weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL, secret);
-  weir_request_state requests[] = {
-      {.charge = 40}, {.charge = 1, .kind = WEIR_RESET}, {.charge = 1}};
+  weir_claim requests[] = {
+      {.verdict.charge = 40}, {.verdict.charge = 1, .ask.kind = WEIR_RESET}, {.verdict.charge = 1}};
   weir_memo_entry *entry = lock_number(table, 1);
   for (size_t i = 0; i < 3; i++)
     weir_memo_entry_append(entry, &requests[i]);
@@ -112,16 +114,17 @@ static void takes_one_even_above_the_cap_and_a_reset_alone(void **state) {
 }
 
 static void takes_alone_what_must_not_share_its_group(void **state) {
-  static const weir_request_state loners[] = {{.charge = 1, .kind = WEIR_TAKE, .alone = true},
-                                              {.charge = 1, .kind = WEIR_PEEK, .alone = true},
-                                              {.charge = 1, .kind = WEIR_REFUND},
-                                              {.charge = 1, .kind = WEIR_RESET}};
+  static const weir_claim loners[] = {
+      {.verdict.charge = 1, .ask = {.kind = WEIR_TAKE, .alone = true}},
+      {.verdict.charge = 1, .ask = {.kind = WEIR_PEEK, .alone = true}},
+      {.verdict.charge = 1, .ask.kind = WEIR_REFUND},
+      {.verdict.charge = 1, .ask.kind = WEIR_RESET}};
   (void)state;
   weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL, secret);
   weir_memo_entry *entry = lock_number(table, 1);
   for (size_t i = 0; i < sizeof loners / sizeof loners[0]; i++) {
-    weir_request_state requests[] = {{.charge = 1}, {.charge = 1}, loners[i],
-                                     loners[i],     {.charge = 1}, {.charge = 1}};
+    weir_claim requests[] = {{.verdict.charge = 1}, {.verdict.charge = 1}, loners[i], loners[i],
+                             {.verdict.charge = 1}, {.verdict.charge = 1}};
     for (size_t j = 0; j < 6; j++)
       weir_memo_entry_append(entry, &requests[j]);
     assert_int_equal(length(weir_memo_entry_take_group(entry, 10)), 2);
@@ -139,8 +142,8 @@ static void takes_alone_what_must_not_share_its_group(void **state) {
 static void lets_anyone_leave_the_line(void **state) {
   (void)state;
   weir_table *table = weir_table_create(4, sizeof(weir_memo), 0, NULL, secret);
-  weir_request_state requests[3] = {{.charge = 1}, {.charge = 1}, {.charge = 1}};
-  weir_request_state last = {.charge = 1};
+  weir_claim requests[3] = {{.verdict.charge = 1}, {.verdict.charge = 1}, {.verdict.charge = 1}};
+  weir_claim last = {.verdict.charge = 1};
   weir_memo_entry *entry = lock_number(table, 1);
   for (int leaver = 0; leaver < 3; leaver++) {
     for (size_t i = 0; i < 3; i++)

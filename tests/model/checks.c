@@ -48,10 +48,11 @@ const struct truth *truth_of(const struct model *model, int rule) {
 
 /* What the requests before this one in its group may take under a rule. */
 static int64_t taken_before(const struct model *model, const struct client *client,
-                            const weir_request_state *request, int rule) {
+                            const weir_claim *request, int rule) {
   int64_t sum = 0;
-  for (const weir_request_state *other = client->requests; other != request; other++)
-    if (!other->settled || other->decision.allowed) sum += weir_request_cost(other, (size_t)rule);
+  for (const weir_claim *other = client->requests; other != request; other++)
+    if (!other->verdict.answered || other->verdict.decision.allowed)
+      sum += weir_claim_cost(other, (size_t)rule);
   if (client->outage == NULL) return sum;
   const struct record *payment = &model->world->records[client->first_record + GROUP_MOST - 1];
   bool of_others = truth_of(model, rule) == &truth_bucket && payment->state != OPEN;
@@ -61,24 +62,25 @@ static int64_t taken_before(const struct model *model, const struct client *clie
 /* A denial must hold against what was in the store during the request, every charge in flight
  * included, and the requests before it in its group that were not denied themselves. */
 static void check_denial(struct model *model, const struct client *client,
-                         const weir_request_state *request) {
+                         const weir_claim *request) {
   const struct record *record = record_of(model, client, request);
   for (int i = 0; i < (int)model->stack.count; i++) {
-    int64_t cost = request->up_to ? 1 : weir_request_cost(request, (size_t)i);
+    int64_t cost = request->ask.up_to ? 1 : weir_claim_cost(request, (size_t)i);
     if (cost > 0 && truth_of(model, i)->denies(model, client, i, request, record,
                                                cost + taken_before(model, client, request, i)))
       return;
   }
   check_fails(model, CHECK_DENIAL, "client %d was denied %" PRId64 " that fitted at E%+" PRId64,
-              world_client_number(model, client), request->cost, record->stamp_us - model->edge_us);
+              world_client_number(model, client), request->ask.cost,
+              record->stamp_us - model->edge_us);
 }
 
 /* The decision was made for a moment of this request, by this client's clock. What its account
  * counts already it counted when the request came. */
 static void check_stamp(struct model *model, const struct client *client,
-                        const weir_request_state *request) {
-  int64_t at_us = request->decision.at_us;
-  bool of_round = model->one_window && !request->in_account;
+                        const weir_claim *request) {
+  int64_t at_us = request->verdict.decision.at_us;
+  bool of_round = model->one_window && !request->verdict.in_account;
   int64_t first_us = of_round ? client->round_us : client->start_us;
   if (at_us < first_us || at_us > world_clock_us(model, client))
     check_fails(model, CHECK_STATUS, "a decision for E%+" PRId64 " was made at E%+" PRId64,
@@ -101,7 +103,7 @@ static void allowed(struct model *model, struct client *client, struct record *r
   if (model->gives_back) client->last_taken = (uint8_t)(record - model->world->records + 1);
 }
 
-static void denied(struct model *model, struct client *client, const weir_request_state *request,
+static void denied(struct model *model, struct client *client, const weir_claim *request,
                    const struct record *record) {
   check_denial(model, client, request);
   for (int i = 0; i < (int)model->stack.count; i++)
@@ -120,15 +122,15 @@ void check_leak(struct model *model, int rule, int64_t left) {
                 rule, left, model->world->leak[rule]);
 }
 
-void check_decision(struct model *model, struct client *client, const weir_request_state *request) {
+void check_decision(struct model *model, struct client *client, const weir_claim *request) {
   const struct record *record = record_of(model, client, request);
   model->decisions++;
   record_answered(model, client, request);
-  if (request->status != WEIR_OK && !client->late && !client->lost)
+  if (request->verdict.status != WEIR_OK && !client->late && !client->lost)
     check_fails(model, CHECK_STATUS, "client %d was told %s for nothing",
-                world_client_number(model, client), weir_status_name(request->status));
-  bool leased = record->held > 0 && request->decision.source == WEIR_SOURCE_LOCAL;
-  if (request->status == WEIR_OK && request->kind != WEIR_REFUND && !leased)
+                world_client_number(model, client), weir_status_name(request->verdict.status));
+  bool leased = record->held > 0 && request->verdict.decision.source == WEIR_SOURCE_LOCAL;
+  if (request->verdict.status == WEIR_OK && request->ask.kind != WEIR_REFUND && !leased)
     check_stamp(model, client, request);
   if (record->wish == SETTLES) settle_answered(model, client, record_of(model, client, request));
   if (record->state == ALLOWED) allowed(model, client, record_of(model, client, request));
@@ -139,11 +141,11 @@ void check_decision(struct model *model, struct client *client, const weir_reque
 }
 
 /* Denied out of the memo: as above with what was seen then, and not for long. */
-void check_repeated(struct model *model, struct client *client, const weir_request_state *request) {
-  int64_t stamp_us = request->decision.at_us;
+void check_repeated(struct model *model, struct client *client, const weir_claim *request) {
+  int64_t stamp_us = request->verdict.decision.at_us;
   model->decisions++;
   record_answered(model, client, request);
-  if (request->decision.allowed || stamp_us - client->denied_us >= REPEAT_US)
+  if (request->verdict.decision.allowed || stamp_us - client->denied_us >= REPEAT_US)
     check_fails(model, CHECK_REPEAT, "client %d repeats a denial of E%+" PRId64 " at E%+" PRId64,
                 world_client_number(model, client), client->denied_us - model->edge_us,
                 stamp_us - model->edge_us);

@@ -73,14 +73,14 @@ static void begin_round(struct model *model, struct client *client) {
 
 /* The caller has its answer; what the others of its group need to know is whether it was admitted.
  */
-static void deliver(weir_request_state *request) {
-  bool allowed = request->decision.allowed;
-  memset(&request->decision, 0, sizeof request->decision);
-  request->decision.allowed = allowed;
+static void deliver(weir_claim *request) {
+  bool allowed = request->verdict.decision.allowed;
+  memset(&request->verdict.decision, 0, sizeof request->verdict.decision);
+  request->verdict.decision.allowed = allowed;
 }
 
-static void answered(struct model *model, struct client *client, weir_request_state *request) {
-  if (request->kind == WEIR_RENEW) {
+static void answered(struct model *model, struct client *client, weir_claim *request) {
+  if (request->ask.kind == WEIR_RENEW) {
     story_decision(model, client, request);
     place_renewed(model, client);
     return;
@@ -91,14 +91,14 @@ static void answered(struct model *model, struct client *client, weir_request_st
   deliver(request);
 }
 
-static void begin(struct model *model, struct client *client, weir_request_state *group);
+static void begin(struct model *model, struct client *client, weir_claim *group);
 
 /* Those that were decided for another cell than what was held for them. */
 static bool goes_again(struct model *model, struct client *client) {
   unsigned again = client->wallet != NULL ? client->wallet->again : 0;
   int32_t first_record = client->first_record;
   int64_t costs[GROUP_MOST] = {0};
-  weir_request_state *group = NULL;
+  weir_claim *group = NULL;
   for (int i = 0; i < GROUP_MOST && again != 0; i++)
     if (again >> i & 1U) costs[i] = record_of(model, client, &client->requests[i])->cost[0];
   if (again == 0) return false;
@@ -110,7 +110,7 @@ static bool goes_again(struct model *model, struct client *client) {
   client->start_us = world_clock_us(model, client);
   for (int i = GROUP_MOST - 1; i >= 0; i--) {
     if (costs[i] == 0) continue;
-    client->requests[i] = (weir_request_state){.kind = WEIR_TAKE, .cost = costs[i], .next = group};
+    client->requests[i] = (weir_claim){.ask = {.kind = WEIR_TAKE, .cost = costs[i]}, .next = group};
     model->world->records[first_record + i].held = 0;
     group = &client->requests[i];
   }
@@ -120,15 +120,15 @@ static bool goes_again(struct model *model, struct client *client) {
 
 /* What was to go back found no store, or no time, and stays. */
 static void excuse_refund(struct model *model, const struct client *client) {
-  const weir_request_state *request = &client->requests[0];
+  const weir_claim *request = &client->requests[0];
   for (size_t i = 0; i < model->stack.count; i++)
-    if (request->kind == WEIR_REFUND && request->status != WEIR_OK)
-      model->world->leak[i] += weir_request_cost(request, i);
+    if (request->ask.kind == WEIR_REFUND && request->verdict.status != WEIR_OK)
+      model->world->leak[i] += weir_claim_cost(request, i);
 }
 
 static void finish(struct model *model, struct client *client) {
   for (int i = 0; i < GROUP_MOST; i++)
-    if (client->requests[i].cost != 0 && !client->requests[i].settled)
+    if (client->requests[i].ask.cost != 0 && !client->requests[i].verdict.answered)
       check_fails(model, CHECK_STATUS, "a machine is done and left %d without an answer", i);
   excuse_refund(model, client);
   outage_settle(model, client);
@@ -164,8 +164,7 @@ int64_t client_deadline_us(const struct model *model, const struct client *clien
   return is_hasty(model, client) ? HASTY_US : DEADLINE_US;
 }
 
-static weir_turn machine_start(struct model *model, struct client *client,
-                               weir_request_state *group) {
+static weir_turn machine_start(struct model *model, struct client *client, weir_claim *group) {
   const struct mutant *mutant = model->mutant;
   weir_machine_init(client->machine, client_stack(model, client),
                     is_hasty(model, client) ? &model->hasty : &model->settings);
@@ -177,7 +176,7 @@ static weir_turn machine_start(struct model *model, struct client *client,
       client->from_us > 0 ? NULL : client->memo, group, client->operations + client->returns);
 }
 
-static void begin(struct model *model, struct client *client, weir_request_state *group) {
+static void begin(struct model *model, struct client *client, weir_claim *group) {
   group = outage_offer(model, client, group);
   lease_plan_returns(model, client);
   for (int i = 0; i < (int)model->stack.count; i++)
@@ -198,7 +197,7 @@ static void give_up_charges(struct model *model, struct record *taken) {
 
 /* Fills in a refund or cancel of what the last request took; false: it took nothing. */
 static bool make_refund(struct model *model, struct client *client, const struct wanted *wanted) {
-  weir_request_state *request = &client->requests[0];
+  weir_claim *request = &client->requests[0];
   if (client->last_taken == 0) return false;
   struct record *taken = &model->world->records[client->last_taken - 1];
   int number = client->last_taken - 1;
@@ -206,10 +205,10 @@ static bool make_refund(struct model *model, struct client *client, const struct
       &model->requests[number / GROUP_MOST / REQUESTS_MOST][number / GROUP_MOST % REQUESTS_MOST]
            .wanted[number % GROUP_MOST];
   int64_t at_us = taken->stamp_us - (model->mutant->refunds_by_use ? 0 : taken->lag_us);
-  *request = (weir_request_state){.kind = WEIR_REFUND, .alone = true, .at_us = at_us};
-  request->cost = taken->cost[0];
-  if (taken_as->own_costs) request->costs = taken_as->costs;
-  if (wanted->wish == CANCELS) request->ends = client->ends;
+  *request = (weir_claim){.ask = {.kind = WEIR_REFUND, .alone = true, .at_us = at_us}};
+  request->ask.cost = taken->cost[0];
+  if (taken_as->own_costs) request->ask.costs = taken_as->costs;
+  if (wanted->wish == CANCELS) request->ask.ends = client->ends;
   for (int i = 0; i < (int)model->stack.count; i++)
     if (weir_rule_is_held(&model->stack.rules[i])) client->ends[i] = taken->mark[i];
   record_requested(model, client, request);
@@ -223,20 +222,19 @@ static bool make_refund(struct model *model, struct client *client, const struct
   return true;
 }
 
-static void make_take(struct model *model, struct client *client, weir_request_state *request,
+static void make_take(struct model *model, struct client *client, weir_claim *request,
                       const struct wanted *wanted) {
-  *request = (weir_request_state){.kind = wanted->wish == PEEKS ? WEIR_PEEK : WEIR_TAKE,
+  *request = (weir_claim){.ask = {.kind = wanted->wish == PEEKS ? WEIR_PEEK : WEIR_TAKE,
                                   .cost = wanted->cost,
                                   .costs = wanted->own_costs ? wanted->costs : NULL,
                                   .up_to = wanted->up_to,
                                   .waits = wanted->waits,
-                                  .wait_us = wanted->wait_us};
-  if (model->gives_back && wanted->wish == TAKES) request->ends = client->ends;
+                                  .wait_us = wanted->wait_us}};
+  if (model->gives_back && wanted->wish == TAKES) request->ask.ends = client->ends;
   record_requested(model, client, request);
 }
 
-static bool settled_at_once(struct model *model, struct client *client,
-                            weir_request_state *request) {
+static bool settled_at_once(struct model *model, struct client *client, weir_claim *request) {
   if (weir_settle_never(client_stack(model, client), client->start_us, request)) {
     answered(model, client, request);
     return true;
@@ -266,12 +264,12 @@ static bool settled_at_once(struct model *model, struct client *client,
 }
 
 /* The requests that need the store; NULL: none. */
-static weir_request_state *make_group(struct model *model, struct client *client,
-                                      const struct request *request) {
-  weir_request_state *group = NULL;
-  weir_request_state **end = &group;
+static weir_claim *make_group(struct model *model, struct client *client,
+                              const struct request *request) {
+  weir_claim *group = NULL;
+  weir_claim **end = &group;
   for (int i = 0; i < GROUP_MOST && request->wanted[i].given; i++) {
-    weir_request_state *state = &client->requests[i];
+    weir_claim *state = &client->requests[i];
     make_take(model, client, state, &request->wanted[i]);
     if (settled_at_once(model, client, state)) continue;
     *end = state;
@@ -293,7 +291,7 @@ static bool return_leases(struct model *model, struct client *client) {
 
 void client_start(struct model *model, struct client *client) {
   const struct request *request = client_next_request(model, client);
-  weir_request_state *group = NULL;
+  weir_claim *group = NULL;
   client->first_record =
       (world_client_number(model, client) * REQUESTS_MOST + client->next_request) * GROUP_MOST;
   client->next_request++;
@@ -369,7 +367,7 @@ static void go_on(struct model *model, struct client *client, bool late) {
   weir_machine *machine = client->machine;
   const struct mutant *mutant = model->mutant;
   for (int i = 0; i < GROUP_MOST; i++)
-    settled[i] = client->requests[i].settled;
+    settled[i] = client->requests[i].verdict.answered;
   client->late = client->late || late;
   client->paused = false;
   int64_t clock = world_clock_us(model, client);
@@ -378,7 +376,7 @@ static void go_on(struct model *model, struct client *client, bool late) {
                        ? mutant->resume(machine, clock, late, client->operations)
                        : weir_machine_resume(machine, clock, late, client->operations);
   for (int i = 0; i < GROUP_MOST; i++)
-    if (client->requests[i].settled && !settled[i] &&
+    if (client->requests[i].verdict.answered && !settled[i] &&
         lease_decided(model, client, &client->requests[i]) &&
         !policy_waits(client, &client->requests[i]))
       answered(model, client, &client->requests[i]);

@@ -76,16 +76,17 @@ static void execute(struct model *model, struct outage *outage, weir_operation *
 /* --- its decisions -----------------------------------------------------------------------------
  */
 
-weir_status inside_settle(void *owner, weir_request_state *request) {
+weir_status inside_settle(void *owner, weir_claim *request) {
   struct inside *inside = owner;
   struct model *model = inside->model;
   struct client *client = inside->client;
   weir_machine *machine = model->inside_machine;
   int64_t now_us = world_clock_us(model, client);
-  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
-  if (decided && weir_settle_never(&model->continued, now_us, request)) return request->status;
+  bool decided = request->ask.kind == WEIR_TAKE || request->ask.kind == WEIR_PEEK;
+  if (decided && weir_settle_never(&model->continued, now_us, request))
+    return request->verdict.status;
   const weir_view view = {&model->continued, &model->inside_settings, client->inside, now_us};
-  if (decided && weir_settle_locally(&view, request)) return request->status;
+  if (decided && weir_settle_locally(&view, request)) return request->verdict.status;
   weir_machine_init(machine, &model->continued, &model->inside_settings);
   weir_turn turn =
       weir_machine_start(machine, now_us, client->inside, request, model->inside_operations);
@@ -95,5 +96,5 @@ weir_status inside_settle(void *owner, weir_request_state *request) {
     turn = weir_machine_resume(machine, now_us, false, model->inside_operations);
   }
   memcpy(client->inside, machine->frame.memo, machine->memo_bytes);
-  return request->status;
+  return request->verdict.status;
 }

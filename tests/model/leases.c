@@ -11,7 +11,7 @@ static struct record *record_number(struct model *model, const struct client *cl
   return &model->world->records[client->first_record + slot];
 }
 
-static int slot_of(const struct client *client, const weir_request_state *request) {
+static int slot_of(const struct client *client, const weir_claim *request) {
   return (int)(request - client->requests);
 }
 
@@ -46,21 +46,24 @@ static bool use(const struct model *model, struct client *client, int64_t now_us
   return used;
 }
 
-bool lease_answers(struct model *model, struct client *client, weir_request_state *request) {
-  if (client->wallet == NULL || request->kind != WEIR_TAKE || request->costs != NULL) return false;
+bool lease_answers(struct model *model, struct client *client, weir_claim *request) {
+  if (client->wallet == NULL || request->ask.kind != WEIR_TAKE || request->ask.costs != NULL)
+    return false;
   int64_t now_us = read_clock(model, client);
   int64_t places[WEIR_RULES_MOST] = {0};
   int64_t at_us;
   weir_stock_places(client->stock, &model->lease, now_us, places);
-  if (!use(model, client, now_us, request->charge, &at_us)) return false;
+  if (!use(model, client, now_us, request->verdict.charge, &at_us)) return false;
   struct record *record = record_number(model, client, slot_of(client, request));
   if (truth_of(model, 0) == &truth_quota) client->charged_cell[0] = places[0];
-  record->held = (int32_t)request->charge;
+  record->held = (int32_t)request->verdict.charge;
   record->lag_us = (int32_t)(now_us - at_us);
-  request->decision = (weir_decision){
-      .allowed = true, .source = WEIR_SOURCE_LOCAL, .cost = request->charge, .at_us = now_us};
-  request->status = WEIR_OK;
-  request->settled = true;
+  request->verdict.decision = (weir_decision){.allowed = true,
+                                              .source = WEIR_SOURCE_LOCAL,
+                                              .cost = request->verdict.charge,
+                                              .at_us = now_us};
+  request->verdict.status = WEIR_OK;
+  request->verdict.answered = true;
   story_print(model, ", and has it");
   return true;
 }
@@ -70,14 +73,14 @@ static weir_view view_of(const struct model *model, const struct client *client)
 }
 
 /* What is usable counts as room: only the rest can be denied out of the memo. */
-bool lease_denies(struct model *model, struct client *client, weir_request_state *request) {
+bool lease_denies(struct model *model, struct client *client, weir_claim *request) {
   int64_t room = 0;
   if (client->wallet != NULL) room = weir_stock_room(client->stock, client->start_us);
   const weir_view view = view_of(model, client);
-  request->held = room;
+  request->verdict.held = room;
   bool denied = weir_settle_locally(&view, request);
-  request->held = 0;
-  if (!denied) weir_request_offer(&model->stack, request);
+  request->verdict.held = 0;
+  if (!denied) weir_claim_offer(&model->stack, request);
   return denied;
 }
 
@@ -85,19 +88,20 @@ bool lease_denies(struct model *model, struct client *client, weir_request_state
  */
 
 /* What may be accepted later has no use for lots that end before. */
-void lease_hold(struct model *model, struct client *client, weir_request_state *request) {
-  if (client->wallet == NULL || request->kind != WEIR_TAKE || request->costs != NULL ||
-      request->waits)
+void lease_hold(struct model *model, struct client *client, weir_claim *request) {
+  if (client->wallet == NULL || request->ask.kind != WEIR_TAKE || request->ask.costs != NULL ||
+      request->ask.waits)
     return;
   int slot = slot_of(client, request);
-  int64_t held = weir_stock_hold(client->stock, &model->lease, client->start_us, request->charge);
+  int64_t held =
+      weir_stock_hold(client->stock, &model->lease, client->start_us, request->verdict.charge);
   client->wallet->held[slot] = (int32_t)held;
   record_number(model, client, slot)->held = (int32_t)held;
-  request->held = held;
-  request->charge -= held;
+  request->verdict.held = held;
+  request->verdict.charge -= held;
 }
 
-int64_t lease_held(const struct client *client, const weir_request_state *request) {
+int64_t lease_held(const struct client *client, const weir_claim *request) {
   return client->wallet != NULL ? client->wallet->held[slot_of(client, request)] : 0;
 }
 
@@ -109,7 +113,7 @@ static void record_lease(struct model *model, struct client *client, enum state 
   struct record *record = record_number(model, client, GROUP_MOST - 1);
   uint64_t after = record->state == NOT_ASKED ? model->world->answered : record->after;
   bool charged = record->charged || state == ADMITTED;
-  bool unknown = client->wallet->request.status == WEIR_UNKNOWN_OUTCOME;
+  bool unknown = client->wallet->request.verdict.status == WEIR_UNKNOWN_OUTCOME;
   bool may_stay = record->may_stay || (state == FAILED && unknown && charged);
   int32_t less = record->state == OPEN ? record->cost[0] - (int32_t)cost : 0;
   *record = (struct record){.state = (uint8_t)state,
@@ -123,24 +127,24 @@ static void record_lease(struct model *model, struct client *client, enum state 
 }
 
 /* Appends what is charged ahead, last of the group: its callers are decided before it. */
-weir_request_state *lease_ask(struct model *model, struct client *client, weir_request_state *group,
-                              int64_t lease) {
+weir_claim *lease_ask(struct model *model, struct client *client, weir_claim *group,
+                      int64_t lease) {
   int64_t most = weir_stack_least_capacity(&model->stack);
-  weir_request_state *request;
+  weir_claim *request;
   if (lease == 0) return group;
   for (request = group; request != NULL; request = request->next)
-    most -= request->charge;
+    most -= request->verdict.charge;
   if (lease > most && !model->mutant->leases_too_much) lease = most;
   if (lease < 1) return group;
   request = &client->wallet->request;
-  *request = (weir_request_state){
-      .kind = WEIR_TAKE, .cost = lease, .up_to = !model->mutant->leases_too_much};
+  *request = (weir_claim){
+      .ask = {.kind = WEIR_TAKE, .cost = lease, .up_to = !model->mutant->leases_too_much}};
   record_lease(model, client, OPEN, client->start_us, lease);
   if (model->mutant->leases_first || group == NULL) {
     request->next = group;
     return request;
   }
-  weir_request_state *last = group;
+  weir_claim *last = group;
   while (last->next != NULL)
     last = last->next;
   last->next = request;
@@ -148,7 +152,7 @@ weir_request_state *lease_ask(struct model *model, struct client *client, weir_r
 }
 
 /* What the limiter does before a lot is used up: a group that only charges ahead, what is not held so far. */
-weir_request_state *lease_refill(struct model *model, struct client *client, int64_t lease) {
+weir_claim *lease_refill(struct model *model, struct client *client, int64_t lease) {
   for (int i = 0; i < WEIR_LOTS && model->mutant->refills_idle; i++)
     client->stock->lots[i].until_us += WRONG_US;
   if (!model->mutant->refills_idle) lease -= weir_stock_room(client->stock, client->start_us);
@@ -156,50 +160,52 @@ weir_request_state *lease_refill(struct model *model, struct client *client, int
 }
 
 /* A group that only charges ahead, as if the next window had begun. */
-weir_request_state *lease_next(struct model *model, struct client *client, int64_t lease) {
+weir_claim *lease_next(struct model *model, struct client *client, int64_t lease) {
   const weir_view view = view_of(model, client);
   client->from_us = weir_view_next(&view);
   if (client->from_us == 0) return NULL;
-  weir_request_state *request = lease_ask(model, client, NULL, lease);
-  if (request != NULL) request->early = true;
+  weir_claim *request = lease_ask(model, client, NULL, lease);
+  if (request != NULL) request->ask.terms = WEIR_AHEAD_NEXT;
   return request;
 }
 
 /* A lease is granted by an answer that is certain and in time. */
 static void settle_lease(struct model *model, struct client *client) {
   struct wallet *wallet = client->wallet;
-  const weir_request_state *request = &wallet->request;
-  bool granted = request->status == WEIR_OK && request->decision.allowed;
-  bool grants_anyway = (model->mutant->grants_late && request->status == WEIR_TIMEOUT) ||
-                       (model->mutant->grants_unknown && request->status == WEIR_UNKNOWN_OUTCOME) ||
-                       (model->mutant->grants_denied && request->status == WEIR_OK);
+  const weir_claim *request = &wallet->request;
+  bool granted = request->verdict.status == WEIR_OK && request->verdict.decision.allowed;
+  bool grants_anyway =
+      (model->mutant->grants_late && request->verdict.status == WEIR_TIMEOUT) ||
+      (model->mutant->grants_unknown && request->verdict.status == WEIR_UNKNOWN_OUTCOME) ||
+      (model->mutant->grants_denied && request->verdict.status == WEIR_OK);
   if (granted || grants_anyway) {
-    wallet->ahead = request->charge;
-    wallet->ahead_us = granted ? request->decision.at_us : client->machine->frame.now_us;
+    wallet->ahead = request->verdict.charge;
+    wallet->ahead_us = granted ? request->verdict.decision.at_us : client->machine->frame.now_us;
   }
-  enum state state = granted ? ADMITTED : request->status == WEIR_OK ? DENIED : FAILED;
+  enum state state = granted ? ADMITTED : request->verdict.status == WEIR_OK ? DENIED : FAILED;
   record_lease(model, client, state, granted ? wallet->ahead_us : client->round_us,
-               request->charge);
+               request->verdict.charge);
   if (granted)
     story_print(model, "; client %d leases %d", world_client_number(model, client),
-                (int)request->charge);
+                (int)request->verdict.charge);
 }
 
 /* A decision in another cell than what was held for it is none: what it was charged is charged
  * ahead, and it asks again. True: this request has its answer. */
-bool lease_decided(struct model *model, struct client *client, weir_request_state *request) {
+bool lease_decided(struct model *model, struct client *client, weir_claim *request) {
   struct wallet *wallet = client->wallet;
   if (wallet == NULL) return true;
   int slot = slot_of(client, request);
   int64_t held = wallet->held[slot];
-  if (held == 0 || request->status != WEIR_OK || !request->decision.allowed) return true;
-  if (weir_stock_holds(client->stock, request->decision.at_us)) {
+  if (held == 0 || request->verdict.status != WEIR_OK || !request->verdict.decision.allowed)
+    return true;
+  if (weir_stock_holds(client->stock, request->verdict.decision.at_us)) {
     weir_stock_spend(client->stock, held);
     return true;
   }
   wallet->again |= 1U << slot;
-  wallet->ahead += request->charge;
-  wallet->ahead_us = request->decision.at_us;
+  wallet->ahead += request->verdict.charge;
+  wallet->ahead_us = request->verdict.decision.at_us;
   record_lease(model, client, ADMITTED, wallet->ahead_us, wallet->ahead);
   story_print(model, "; client %d must ask again", world_client_number(model, client));
   return false;
@@ -207,7 +213,7 @@ bool lease_decided(struct model *model, struct client *client, weir_request_stat
 
 void lease_granted(struct model *model, struct client *client) {
   struct wallet *wallet = client->wallet;
-  if (wallet == NULL || !wallet->request.settled || wallet->reported) return;
+  if (wallet == NULL || !wallet->request.verdict.answered || wallet->reported) return;
   settle_lease(model, client);
   wallet->reported = true;
 }

@@ -172,16 +172,16 @@ struct sent {
 
 /* A client that leases. */
 struct wallet {
-  weir_request_state request; /* of the lease; its cost is 0 where none is asked for */
-  int64_t ahead;              /* what was granted of it, ... */
-  int64_t ahead_us;           /* ... with this stamp */
-  int64_t early_us;           /* the clock as another thread has read it; 0: none did */
-  weir_lot returning[2];      /* on their way back in this round */
-  int64_t places[2];          /* where they were charged */
-  int32_t held[GROUP_MOST];   /* by the requests of the group */
-  uint32_t again;             /* those that must ask again, one bit each */
-  int32_t early_for;          /* which request that thread has */
-  bool reported;              /* what became of the lease */
+  weir_claim request;       /* of the lease; its cost is 0 where none is asked for */
+  int64_t ahead;            /* what was granted of it, ... */
+  int64_t ahead_us;         /* ... with this stamp */
+  int64_t early_us;         /* the clock as another thread has read it; 0: none did */
+  weir_lot returning[2];    /* on their way back in this round */
+  int64_t places[2];        /* where they were charged */
+  int32_t held[GROUP_MOST]; /* by the requests of the group */
+  uint32_t again;           /* those that must ask again, one bit each */
+  int32_t early_for;        /* which request that thread has */
+  bool reported;            /* what became of the lease */
 };
 
 struct client {
@@ -193,7 +193,7 @@ struct client {
   weir_stock *stock;
   weir_machine *machine;      /* zero while not busy, as are ... */
   weir_operation *operations; /* ... those of its round, right behind it */
-  weir_request_state requests[GROUP_MOST];
+  weir_claim requests[GROUP_MOST];
   int64_t ends[WEIR_RULES_MOST]; /* of the last take */
   int64_t owing[RULES_MOST];     /* what a settlement asks for, ... */
   int64_t settled[RULES_MOST];   /* ... and what it was told */
@@ -365,22 +365,21 @@ int64_t client_deadline_us(const struct model *model, const struct client *clien
 void client_charge_before(struct model *model, int number, struct charge charge);
 
 /* leases.c: what a client does with its stock. Without leases there is nothing to do. */
-bool lease_answers(struct model *model, struct client *client, weir_request_state *request);
-bool lease_denies(struct model *model, struct client *client, weir_request_state *request);
-void lease_hold(struct model *model, struct client *client, weir_request_state *request);
-weir_request_state *lease_refill(struct model *model, struct client *client, int64_t lease);
-weir_request_state *lease_next(struct model *model, struct client *client, int64_t lease);
-weir_request_state *lease_ask(struct model *model, struct client *client, weir_request_state *group,
-                              int64_t lease);
+bool lease_answers(struct model *model, struct client *client, weir_claim *request);
+bool lease_denies(struct model *model, struct client *client, weir_claim *request);
+void lease_hold(struct model *model, struct client *client, weir_claim *request);
+weir_claim *lease_refill(struct model *model, struct client *client, int64_t lease);
+weir_claim *lease_next(struct model *model, struct client *client, int64_t lease);
+weir_claim *lease_ask(struct model *model, struct client *client, weir_claim *group, int64_t lease);
 void lease_plan_returns(struct model *model, struct client *client);
 void lease_absorb_returns(struct model *model, struct client *client);
-bool lease_decided(struct model *model, struct client *client, weir_request_state *request);
+bool lease_decided(struct model *model, struct client *client, weir_claim *request);
 void lease_granted(struct model *model, struct client *client);
 void lease_end_group(struct model *model, struct client *client);
 void lease_lose_returns(struct model *model, const struct client *client, weir_outcome outcome);
 void lease_empty(struct model *model, struct client *client);
 int64_t lease_returning(const struct client *client, int64_t place);
-int64_t lease_held(const struct client *client, const weir_request_state *request);
+int64_t lease_held(const struct client *client, const weir_claim *request);
 
 /* faults.c */
 void fault_make_orphan(struct model *model, struct client *client, const struct sent *sent);
@@ -407,13 +406,12 @@ struct key *store_find(struct model *model, int rule, weir_place place, int64_t 
 
 /* records.c: what was asked, and what became of it. */
 struct record *record_of(const struct model *model, const struct client *client,
-                         const weir_request_state *request);
+                         const weir_claim *request);
 int record_client(int number); /* -1: before the run */
-void record_requested(struct model *model, struct client *client,
-                      const weir_request_state *request);
-void record_answered(struct model *model, struct client *client, const weir_request_state *request);
+void record_requested(struct model *model, struct client *client, const weir_claim *request);
+void record_answered(struct model *model, struct client *client, const weir_claim *request);
 void record_round(struct model *model, struct client *client);
-void record_tidy(struct model *model, struct client *client, const weir_request_state *request);
+void record_tidy(struct model *model, struct client *client, const weir_claim *request);
 void record_over(struct model *model, struct client *client);
 
 /* story.c: prints a run to people. */
@@ -424,7 +422,7 @@ void story_start(const struct model *model, const struct client *client,
                  const struct request *request);
 void story_operation(const struct model *model, const struct sent *sent);
 void story_decision(const struct model *model, const struct client *client,
-                    const weir_request_state *request);
+                    const weir_claim *request);
 void story_key(const struct model *model, const struct key *key);
 void story_end(const struct model *model);
 

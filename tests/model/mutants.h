@@ -13,7 +13,7 @@ struct mutant {
 
   void (*misconfigure)(weir_stack *stack, weir_settings *settings);
   void (*misremember)(const struct model *model, weir_memo *memo); /* before a request */
-  void (*alter)(const struct model *model, struct client *client, weir_request_state *request);
+  void (*alter)(const struct model *model, struct client *client, weir_claim *request);
   size_t (*reorder)(const weir_machine *machine, size_t landed); /* which operation lands next */
   void (*rewrite)(const struct model *model, const struct client *client,
                   weir_operation *operation);
@@ -81,7 +81,7 @@ struct mutant {
 
   /* Another machine altogether: as weir_machine_start() and weir_machine_resume(). */
   weir_turn (*start)(weir_machine *machine, int64_t now_us, const weir_memo *memo,
-                     weir_request_state *requests, weir_operation *operations);
+                     weir_claim *requests, weir_operation *operations);
   weir_turn (*resume)(weir_machine *machine, int64_t now_us, bool late, weir_operation *operations);
 };
 

@@ -21,8 +21,8 @@ static bool take_back_nothing(const struct model *model, const struct client *cl
 /* As if nothing had drained since the charge. */
 static void refund_all(const struct model *model, const struct client *client,
                        weir_operation *operation) {
-  int64_t units = client->requests[0].charge * model->stack.rules[0].token_units;
-  if (client->requests[0].kind != WEIR_REFUND) return;
+  int64_t units = client->requests[0].verdict.charge * model->stack.rules[0].token_units;
+  if (client->requests[0].ask.kind != WEIR_REFUND) return;
   if (operation->kind == WEIR_SUB) operation->delta = units;
   if (operation->kind == WEIR_SWAP) operation->value = model->world->keys[0].value - units;
 }
@@ -32,10 +32,9 @@ static struct key *bucket_of(struct model *model) {
 }
 
 /* Whatever is stored passes for the end of the slot. */
-static void cancel_any(const struct model *model, struct client *client,
-                       weir_request_state *request) {
+static void cancel_any(const struct model *model, struct client *client, weir_claim *request) {
   const struct key *key = &model->world->keys[0];
-  if (request->kind == WEIR_REFUND && key->present) client->ends[0] = key->value;
+  if (request->ask.kind == WEIR_REFUND && key->present) client->ends[0] = key->value;
 }
 
 /* A denied request of a leaky bucket takes back what it charged, like one of a token bucket. */

@@ -32,7 +32,7 @@ static weir_turn renew_late(weir_machine *machine, int64_t now_us, bool late,
   const weir_frame *frame = &machine->frame;
   if (frame->phase == WEIR_PHASE_RENEW) {
     int64_t guard_us = weir_held_guard_us(&frame->stack->rules[0], frame->settings);
-    int64_t latest_us = frame->requests->ends[0] - guard_us - 1;
+    int64_t latest_us = frame->requests->ask.ends[0] - guard_us - 1;
     if (now_us > latest_us) now_us = latest_us;
   }
   return weir_machine_resume(machine, now_us, late, operations);
@@ -52,20 +52,20 @@ static weir_turn take_back_the_unknown(weir_machine *machine, int64_t now_us, bo
 
 /* What a renewal of this client may have paid, or may yet pay: its answer is missing. */
 static void leave_the_next_epoch(const struct model *model, struct client *client,
-                                 weir_request_state *request) {
+                                 weir_claim *request) {
   const weir_operation *missing = &model->world->orphans[0].operation;
   int64_t period = model->stack.rules[0].period_us;
   bool renewal = missing->ttl_us != 0 && missing->kind == WEIR_ADD &&
                  missing->counter.index == client->ends[0] / period;
-  if (request->kind == WEIR_REFUND && renewal && client->next_request == 3)
+  if (request->ask.kind == WEIR_REFUND && renewal && client->next_request == 3)
     client->ends[0] += period;
 }
 
 static void forget_the_entry(const struct model *model, struct client *client,
-                             weir_request_state *request) {
+                             weir_claim *request) {
   (void)model;
   (void)client;
-  if (request->kind == WEIR_REFUND) request->at_us = 0;
+  if (request->ask.kind == WEIR_REFUND) request->ask.at_us = 0;
 }
 
 static void live_one_epoch(const struct model *model, const struct client *client,

@@ -53,7 +53,7 @@ static void charge_the_last_plainly(struct model *model, struct client *client) 
  */
 
 static bool refills(const struct client *client) {
-  return client->requests[0].cost == 0;
+  return client->requests[0].ask.cost == 0;
 }
 
 static void grant_twice(const struct model *model, struct client *client) {

@@ -7,7 +7,7 @@
 enum { LIFE_US = 100000000 };
 
 static void begin(weir_machine *machine, int64_t now_us, const weir_memo *memo,
-                  weir_request_state *requests, weir_operation *operations) {
+                  weir_claim *requests, weir_operation *operations) {
   machine->frame.operations = operations;
   memcpy(machine->frame.memo, memo, weir_memo_bytes(machine->frame.stack));
   machine->frame.requests = requests;
@@ -23,23 +23,23 @@ static weir_operation *plan(weir_machine *machine, weir_operation_kind kind, wei
 
 /* Time comes to an end for a machine that must not go on. */
 static weir_turn fail(weir_machine *machine) {
-  machine->frame.requests->status = WEIR_TIMEOUT;
-  machine->frame.requests->settled = true;
+  machine->frame.requests->verdict.status = WEIR_TIMEOUT;
+  machine->frame.requests->verdict.answered = true;
   return WEIR_TURN_DONE;
 }
 
 static weir_turn settle(weir_machine *machine, bool allowed) {
-  weir_request_state *request = machine->frame.requests;
-  request->status = WEIR_OK;
-  request->decision.allowed = allowed;
-  request->decision.cost = request->cost;
-  request->decision.at_us = machine->frame.now_us;
-  request->settled = true;
+  weir_claim *request = machine->frame.requests;
+  request->verdict.status = WEIR_OK;
+  request->verdict.decision.allowed = allowed;
+  request->verdict.decision.cost = request->ask.cost;
+  request->verdict.decision.at_us = machine->frame.now_us;
+  request->verdict.answered = true;
   return WEIR_TURN_DONE;
 }
 
 static int64_t units_of(const weir_machine *machine) {
-  return machine->frame.requests->charge * machine->frame.stack->rules[0].token_units;
+  return machine->frame.requests->verdict.charge * machine->frame.stack->rules[0].token_units;
 }
 
 static int64_t now_of(const weir_machine *machine) {
@@ -73,7 +73,7 @@ static weir_turn plan_take_back(weir_machine *machine, int step) {
 enum { IDLE_ADDED, IDLE_COMPENSATED, IDLE_TAKEN_BACK };
 
 weir_turn idle_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
-                     weir_request_state *requests, weir_operation *operations) {
+                     weir_claim *requests, weir_operation *operations) {
   begin(machine, now_us, memo, requests, operations);
   return plan_addition(machine, IDLE_ADDED);
 }
@@ -101,7 +101,7 @@ weir_turn idle_resume(weir_machine *machine, int64_t now_us, bool late,
 enum { MINE_ADDED, MINE_READ, MINE_SWAPPED, MINE_TAKEN_BACK };
 
 weir_turn discarded_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
-                          weir_request_state *requests, weir_operation *operations) {
+                          weir_claim *requests, weir_operation *operations) {
   begin(machine, now_us, memo, requests, operations);
   return plan_addition(machine, MINE_ADDED);
 }
@@ -146,7 +146,7 @@ weir_turn discarded_resume(weir_machine *machine, int64_t now_us, bool late,
 enum { LOG_ADDED, LOG_WRITTEN };
 
 weir_turn naive_log_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
-                          weir_request_state *requests, weir_operation *operations) {
+                          weir_claim *requests, weir_operation *operations) {
   begin(machine, now_us, memo, requests, operations);
   plan(machine, WEIR_ADD, WEIR_PLACE_COUNT)->delta = 1;
   return execute(machine, LOG_ADDED);

@@ -4,8 +4,8 @@
 #include "truth.h"
 
 static bool settles_up(const struct client *client, int rule) {
-  const weir_request_state *request = &client->requests[0];
-  return request->kind == WEIR_SETTLE && request->costs[rule] > 0;
+  const weir_claim *request = &client->requests[0];
+  return request->ask.kind == WEIR_SETTLE && request->ask.costs[rule] > 0;
 }
 
 /* What is beyond the debt stays, though it is told as cut. */
@@ -38,7 +38,7 @@ static void charge_where_it_began(const struct model *model, const struct client
                                   weir_operation *operation) {
   int rule = (int)operation->counter.rule;
   if (operation->kind == WEIR_ADD && settles_up(client, rule))
-    operation->counter.index = window_cell_of(model, rule, client->requests[0].at_us);
+    operation->counter.index = window_cell_of(model, rule, client->requests[0].ask.at_us);
 }
 
 /* The layout knows of no debt. */
@@ -55,7 +55,7 @@ static void refund_debt(const struct model *model, const struct client *client,
   const struct key *key = &model->world->keys[0];
   int64_t full = bucket_units(rule, world_clock_us(model, client)) + weir_bucket_full(rule);
   int64_t debt = key->value - full;
-  if (client->requests[0].kind != WEIR_REFUND || !key->present || debt <= 0) return;
+  if (client->requests[0].ask.kind != WEIR_REFUND || !key->present || debt <= 0) return;
   if (operation->kind == WEIR_SWAP) operation->value -= debt;
   if (operation->kind == WEIR_SUB) operation->delta += debt;
 }

@@ -100,7 +100,7 @@ static void forget_held(const struct model *model, struct client *client) {
 }
 
 /* An outage begins for the key, unless one goes on. */
-static bool be_ready(struct model *model, struct client *client, const weir_request_state *request,
+static bool be_ready(struct model *model, struct client *client, const weir_claim *request,
                      bool *begun) {
   struct outage *outage = client->outage;
   weir_account *account = client->account;
@@ -121,7 +121,7 @@ static bool be_ready(struct model *model, struct client *client, const weir_requ
   if (!ready) return false;
   account->hold_until_us = 0;
   outage->has_account = true;
-  dues_begin(model, client, now_us, request->away);
+  dues_begin(model, client, now_us, request->verdict.away);
   return true;
 }
 
@@ -138,28 +138,28 @@ static void drop_ahead(const struct model *model, struct client *client) {
     part->owed_us -= model->stack.rules[0].period_us;
 }
 
-static bool answer_by_account(struct model *model, struct client *client,
-                              weir_request_state *request) {
+static bool answer_by_account(struct model *model, struct client *client, weir_claim *request) {
   struct inside owner = {model, client};
   const weir_inside inside = inside_of(&owner);
-  bool unsure = request->status == WEIR_UNKNOWN_OUTCOME;
+  bool unsure = request->verdict.status == WEIR_UNKNOWN_OUTCOME;
   weir_decision decision;
   int64_t owed;
   bool begun;
-  if (client->outage == NULL || request->kind != WEIR_TAKE || request->status == WEIR_CONTENDED ||
-      !weir_policy_answers(WEIR_FALLBACK_LOCAL, request->status) ||
+  if (client->outage == NULL || request->ask.kind != WEIR_TAKE ||
+      request->verdict.status == WEIR_CONTENDED ||
+      !weir_policy_answers(WEIR_FALLBACK_LOCAL, request->verdict.status) ||
       !be_ready(model, client, request, &begun))
     return false;
-  client->account->away = request->away;
+  client->account->away = request->verdict.away;
   client->account->will_hold =
-      (client->account->will_hold && !model->mutant->holds_by_the_last) || request->gone;
+      (client->account->will_hold && !model->mutant->holds_by_the_last) || request->verdict.gone;
   if (model->mutant->holds_when_late) client->account->will_hold = true;
   roll(model, client);
   redraw(model, client);
   bool owes = !unsure || model->mutant->owes_what_was_sent;
   if (!begun && weir_continue_counts(&model->stack, client->account, request)) {
     weir_continue_owe_held(&inside, client->account, request, owes);
-    decision = request->decision;
+    decision = request->verdict.decision;
   } else if (!weir_continue_admit(&inside, client->account, request, outage_secret(model, client),
                                   owes ? WEIR_CONTINUE_OWES : WEIR_CONTINUE_UNSURE, &decision,
                                   &owed)) {
@@ -168,48 +168,49 @@ static bool answer_by_account(struct model *model, struct client *client,
   drop_ahead(model, client);
   if (model->mutant->one_at_least && !decision.allowed && client->account->parts[0].charged == 0) {
     decision.allowed = true;
-    weir_account_admit(client->account, &model->stack.rules[0], 0, request->charge, 1,
+    weir_account_admit(client->account, &model->stack.rules[0], 0, request->verdict.charge, 1,
                        decision.at_us, owes);
   }
-  request->decision = decision;
-  request->decision.source = request->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
-  request->decision.store_status = request->status;
-  if (decision.cost > 0) request->charge = decision.cost;
-  request->status = WEIR_OK;
+  request->verdict.decision = decision;
+  request->verdict.decision.source =
+      request->verdict.away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
+  request->verdict.decision.store_status = request->verdict.status;
+  if (decision.cost > 0) request->verdict.charge = decision.cost;
+  request->verdict.status = WEIR_OK;
   return true;
 }
 
 /* Where nobody is cut off the store always answers: whoever is admitted without it goes over the
  * bound. */
-static void fall_back(const struct model *model, const struct client *client,
-                      weir_request_state *request) {
-  weir_source source = request->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
-  if (request->kind != WEIR_TAKE || !weir_policy_answers(WEIR_FALLBACK_LOCAL, request->status))
+static void fall_back(const struct model *model, const struct client *client, weir_claim *request) {
+  weir_source source = request->verdict.away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
+  if (request->ask.kind != WEIR_TAKE ||
+      !weir_policy_answers(WEIR_FALLBACK_LOCAL, request->verdict.status))
     return;
   weir_decision answer =
-      weir_policy_decide(WEIR_FALLBACK_LOCAL, source, &model->stack, request->cost, request->costs,
-                         world_clock_us(model, client));
-  if (request->away || model->mutant->late_admits) answer.allowed = true;
+      weir_policy_decide(WEIR_FALLBACK_LOCAL, source, &model->stack, request->ask.cost,
+                         request->ask.costs, world_clock_us(model, client));
+  if (request->verdict.away || model->mutant->late_admits) answer.allowed = true;
   if (!answer.allowed) return; /* which denies nothing that the store could be held to */
-  request->status = WEIR_OK;
-  request->decision = answer;
+  request->verdict.status = WEIR_OK;
+  request->verdict.decision = answer;
 }
 
 /* In the place of none. */
-void policy_answer(struct model *model, struct client *client, weir_request_state *request) {
+void policy_answer(struct model *model, struct client *client, weir_claim *request) {
   if (!answer_by_account(model, client, request)) fall_back(model, client, request);
 }
 
 /* An account answers when the group is over: what it found out is known by then. */
-bool policy_waits(const struct client *client, const weir_request_state *request) {
-  return client->outage != NULL && request->settled && request->kind == WEIR_TAKE &&
-         request->status != WEIR_OK;
+bool policy_waits(const struct client *client, const weir_claim *request) {
+  return client->outage != NULL && request->verdict.answered && request->ask.kind == WEIR_TAKE &&
+         request->verdict.status != WEIR_OK;
 }
 
-bool outage_withholds(struct model *model, struct client *client, weir_request_state *request) {
+bool outage_withholds(struct model *model, struct client *client, weir_claim *request) {
   struct inside owner = {model, client};
   const weir_inside inside = inside_of(&owner);
-  if (client->outage == NULL || request->kind != WEIR_TAKE || !client->outage->has_account ||
+  if (client->outage == NULL || request->ask.kind != WEIR_TAKE || !client->outage->has_account ||
       !weir_account_holds(client->account, world_clock_us(model, client)) || model->mutant->no_hold)
     return false;
   roll(model, client);
@@ -234,10 +235,9 @@ static int64_t group_most(const struct model *model) {
   return weir_stack_least_capacity(&model->stack);
 }
 
-weir_request_state *outage_offer(struct model *model, struct client *client,
-                                 weir_request_state *group) {
+weir_claim *outage_offer(struct model *model, struct client *client, weir_claim *group) {
   struct outage *outage = client->outage;
-  if (outage == NULL || !outage->has_account || group->kind != WEIR_TAKE) return group;
+  if (outage == NULL || !outage->has_account || group->ask.kind != WEIR_TAKE) return group;
   roll(model, client);
   memset(outage->offered, 0, sizeof outage->offered);
   if (!weir_continue_offer(&model->stack, client->account, group, group_most(model), &outage->paid))
@@ -245,11 +245,11 @@ weir_request_state *outage_offer(struct model *model, struct client *client,
   for (size_t i = 0; i < model->stack.count && model->mutant->pays_later; i++)
     outage->paid.until_us[i] = INT64_MAX;
   memcpy(outage->offered, outage->paid.costs, sizeof outage->offered);
-  outage->payment = (weir_request_state){.next = group,
-                                         .kind = WEIR_TAKE,
-                                         .pays = true,
+  outage->payment = (weir_claim){.next = group,
+                                 .ask = {.kind = WEIR_TAKE,
+                                         .terms = WEIR_DEBT,
                                          .payment = &outage->paid,
-                                         .costs = outage->paid.costs};
+                                         .costs = outage->paid.costs}};
   bool leases = truth_of(model, 0) == &truth_bucket || truth_of(model, 0) == &truth_in_flight;
   struct record *record = record_of_payment(model, client);
   *record = (struct record){.state = OPEN,
@@ -264,12 +264,12 @@ weir_request_state *outage_offer(struct model *model, struct client *client,
 /* It was settled just now: what it pays is charged like an admission. */
 void outage_paid(struct model *model, struct client *client) {
   struct outage *outage = client->outage;
-  const weir_request_state *payment = &outage->payment;
+  const weir_claim *payment = &outage->payment;
   struct record *record = record_of_payment(model, client);
-  if (!payment->settled || record->state != OPEN) return;
-  if (payment->status != WEIR_OK) {
+  if (!payment->verdict.answered || record->state != OPEN) return;
+  if (payment->verdict.status != WEIR_OK) {
     record->state = FAILED;
-    if (payment->status == WEIR_UNKNOWN_OUTCOME && record->charged) record->may_stay = true;
+    if (payment->verdict.status == WEIR_UNKNOWN_OUTCOME && record->charged) record->may_stay = true;
     return;
   }
   int64_t sum = 0;
@@ -281,7 +281,7 @@ void outage_paid(struct model *model, struct client *client) {
   if (record->wish == LEASES && sum > 0)
     record->held = (int32_t)(outage->offered[0] - outage->paid.costs[0]);
   record->state = sum > 0 ? ADMITTED : record->wish == LEASES ? DENIED : DONE;
-  if (sum > 0) record->stamp_us = payment->decision.at_us;
+  if (sum > 0) record->stamp_us = payment->verdict.decision.at_us;
   story_print(model, "; client %d pays %d", world_client_number(model, client), (int)sum);
   if (sum > 0) check_paid(model, client, record);
 }
@@ -289,7 +289,7 @@ void outage_paid(struct model *model, struct client *client) {
 static void settle_payment(struct model *model, struct client *client) {
   struct outage *outage = client->outage;
   int64_t paid, unpaid;
-  bool unknown = outage->payment.status == WEIR_UNKNOWN_OUTCOME;
+  bool unknown = outage->payment.verdict.status == WEIR_UNKNOWN_OUTCOME;
   if (unknown && model->mutant->pays_twice) {
     int64_t sum = 0;
     for (size_t i = 0; i < model->stack.count; i++)
@@ -306,7 +306,7 @@ static void settle_payment(struct model *model, struct client *client) {
 void outage_settle(struct model *model, struct client *client) {
   struct outage *outage = client->outage;
   weir_machine *machine = client->machine;
-  const weir_request_state *first = machine->frame.requests;
+  const weir_claim *first = machine->frame.requests;
   int64_t dropped;
   if (outage == NULL) return;
   if (outage->has_account) {
@@ -345,7 +345,7 @@ void outage_settle(struct model *model, struct client *client) {
  */
 
 /* True: some of it was paid, and goes back to the store. */
-bool outage_refund(struct model *model, struct client *client, weir_request_state *request,
+bool outage_refund(struct model *model, struct client *client, weir_claim *request,
                    struct record *taken) {
   struct outage *outage = client->outage;
   struct inside owner = {model, client};
@@ -357,7 +357,7 @@ bool outage_refund(struct model *model, struct client *client, weir_request_stat
   if (!outage->has_account) return false;
   for (size_t i = 0; i < model->stack.count; i++)
     costs[i] = taken->cost[i];
-  request->costs = costs;
+  request->ask.costs = costs;
   roll(model, client);
   some = weir_continue_refund(&inside, client->account, request, !taken->unsure, outage->rest,
                               &paid_us, &unpaid);
@@ -367,9 +367,9 @@ bool outage_refund(struct model *model, struct client *client, weir_request_stat
     some = true;
   }
   dues_given_back(model, client, taken, unpaid, outage->rest);
-  request->costs = outage->rest;
-  if (!model->mutant->refunds_by_admission) request->at_us = paid_us;
-  request->ends = NULL;
+  request->ask.costs = outage->rest;
+  if (!model->mutant->refunds_by_admission) request->ask.at_us = paid_us;
+  request->ask.ends = NULL;
   if (some) dues_refunded(model, client, outage->rest);
   return some;
 }

@@ -28,7 +28,7 @@ struct dues {
 struct outage {
   weir_pool pools[RULES_MOST];
   struct inside_key keys[INSIDE_KEYS_MOST];
-  weir_request_state payment;       /* first of its group; zero where nothing is paid */
+  weir_claim payment;               /* first of its group; zero where nothing is paid */
   int64_t offered[WEIR_RULES_MOST]; /* by it, and ... */
   weir_payment paid;                /* ... what there was room for */
   int64_t rest[WEIR_RULES_MOST];    /* of a refund: what goes back to the store */
@@ -47,7 +47,7 @@ struct inside {
 };
 
 /* inside.c: the limiter inside a client, which counts for its account. */
-weir_status inside_settle(void *owner, weir_request_state *request);
+weir_status inside_settle(void *owner, weir_claim *request);
 
 /* outage.c: what a client does around its account, as src/limits/limiter/account.c. Where there
  * are no outages there is nothing to do. */
@@ -55,17 +55,16 @@ size_t outage_steps(const struct model *model, int who, struct step *steps);
 uint64_t outage_secret(const struct model *model, const struct client *client);
 void outage_cut(struct model *model, struct client *client);
 void outage_end(struct model *model, struct client *client);
-bool outage_withholds(struct model *model, struct client *client, weir_request_state *request);
-weir_request_state *outage_offer(struct model *model, struct client *client,
-                                 weir_request_state *group);
+bool outage_withholds(struct model *model, struct client *client, weir_claim *request);
+weir_claim *outage_offer(struct model *model, struct client *client, weir_claim *group);
 void outage_round(struct model *model, struct client *client);
 void outage_paid(struct model *model, struct client *client);
 void outage_settle(struct model *model, struct client *client);
-bool outage_refund(struct model *model, struct client *client, weir_request_state *request,
+bool outage_refund(struct model *model, struct client *client, weir_claim *request,
                    struct record *taken);
 
 /* The policy LOCAL: the client's account, where it has one. */
-void policy_answer(struct model *model, struct client *client, weir_request_state *request);
-bool policy_waits(const struct client *client, const weir_request_state *request);
+void policy_answer(struct model *model, struct client *client, weir_claim *request);
+bool policy_waits(const struct client *client, const weir_claim *request);
 
 #endif

@@ -15,8 +15,8 @@ static int64_t guard_us(const struct model *model, int rule) {
 
 /* Its client has begun to give it back. */
 static bool is_leaving(const struct client *client, const struct record *record) {
-  return record->state == GIVEN_BACK && client->busy && client->requests[0].kind == WEIR_REFUND &&
-         client->first_record + 1 == record->of;
+  return record->state == GIVEN_BACK && client->busy &&
+         client->requests[0].ask.kind == WEIR_REFUND && client->first_record + 1 == record->of;
 }
 
 bool place_is_held(const struct model *model, int rule, const struct record *record) {
@@ -43,8 +43,8 @@ static struct record *first_of(const struct model *model, const struct client *c
   return &model->world->records[number * REQUESTS_MOST * GROUP_MOST];
 }
 
-weir_request_state *place_renew(struct model *model, struct client *client) {
-  weir_request_state *request = &client->requests[0];
+weir_claim *place_renew(struct model *model, struct client *client) {
+  weir_claim *request = &client->requests[0];
   const struct record *first = first_of(model, client);
   int64_t now_us = world_clock_us(model, client);
   bool some = false;
@@ -62,8 +62,11 @@ weir_request_state *place_renew(struct model *model, struct client *client) {
     some = some || client->renewed[i] > 0;
   }
   if (!some) return NULL;
-  *request = (weir_request_state){
-      .kind = WEIR_RENEW, .alone = true, .cost = 1, .costs = client->renewed, .ends = client->ends};
+  *request = (weir_claim){.ask = {.kind = WEIR_RENEW,
+                                  .alone = true,
+                                  .cost = 1,
+                                  .costs = client->renewed,
+                                  .ends = client->ends}};
   record_requested(model, client, request);
   return request;
 }

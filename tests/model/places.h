@@ -9,7 +9,7 @@ bool place_is_held(const struct model *model, int rule, const struct record *rec
 
 /* Asks for all that the client holds and that ends with this epoch; NULL: nothing does, or it is not
  * the time. And what became of that. */
-weir_request_state *place_renew(struct model *model, struct client *client);
+weir_claim *place_renew(struct model *model, struct client *client);
 void place_renewed(struct model *model, struct client *client);
 
 #endif

@@ -3,7 +3,7 @@
 #include "truth.h"
 
 struct record *record_of(const struct model *model, const struct client *client,
-                         const weir_request_state *request) {
+                         const weir_claim *request) {
   return &model->world->records[client->first_record + (int)(request - client->requests)];
 }
 
@@ -19,8 +19,7 @@ static const struct wanted *wanted_of(const struct model *model, int number) {
               .wanted[number % GROUP_MOST];
 }
 
-void record_requested(struct model *model, struct client *client,
-                      const weir_request_state *request) {
+void record_requested(struct model *model, struct client *client, const weir_claim *request) {
   struct record *record = record_of(model, client, request);
   const struct wanted *wanted = wanted_of(model, (int)(record - model->world->records));
   *record = (struct record){.state = OPEN,
@@ -28,8 +27,9 @@ void record_requested(struct model *model, struct client *client,
                             .stamp_us = client->start_us,
                             .after = model->keeps_order ? model->world->answered : 0};
   for (int i = 0; i < (int)model->stack.count; i++)
-    record->cost[i] = (int32_t)(request->costs != NULL ? request->costs[i] : request->cost);
-  if (request->kind == WEIR_REFUND) record->of = client->last_taken;
+    record->cost[i] =
+        (int32_t)(request->ask.costs != NULL ? request->ask.costs[i] : request->ask.cost);
+  if (request->ask.kind == WEIR_REFUND) record->of = client->last_taken;
   for (int i = 0; i < (int)model->stack.count && wanted->wish == SETTLES; i++) {
     int64_t most = model->stack.rules[i].capacity + model->stack.rules[i].debt;
     if (record->cost[i] > most && !model->stack.rules[i].count_all) record->cost[i] = (int32_t)most;
@@ -46,20 +46,21 @@ void record_round(struct model *model, struct client *client) {
 }
 
 static enum state state_after(const struct client *client, const struct record *record,
-                              const weir_request_state *request) {
-  if (request->status != WEIR_OK) return FAILED;
+                              const weir_claim *request) {
+  if (request->verdict.status != WEIR_OK) return FAILED;
   if (record->wish == SETTLES) return SETTLED;
   if (record->wish != TAKES) return DONE;
-  bool by_policy = request->decision.source == WEIR_SOURCE_FALLBACK ||
-                   request->decision.source == WEIR_SOURCE_LATE;
-  if (by_policy && client->outage != NULL) return request->decision.allowed ? ALLOWED : FAILED;
-  return request->decision.allowed ? ADMITTED : DENIED;
+  bool by_policy = request->verdict.decision.source == WEIR_SOURCE_FALLBACK ||
+                   request->verdict.decision.source == WEIR_SOURCE_LATE;
+  if (by_policy && client->outage != NULL)
+    return request->verdict.decision.allowed ? ALLOWED : FAILED;
+  return request->verdict.decision.allowed ? ADMITTED : DENIED;
 }
 
 /* The policy answered a request that was sent. */
-static bool is_unsure(const struct client *client, const weir_request_state *request) {
-  return client->outage != NULL && request->status == WEIR_OK &&
-         request->decision.store_status == WEIR_UNKNOWN_OUTCOME;
+static bool is_unsure(const struct client *client, const weir_claim *request) {
+  return client->outage != NULL && request->verdict.status == WEIR_OK &&
+         request->verdict.decision.store_status == WEIR_UNKNOWN_OUTCOME;
 }
 
 static void keep_figures(struct record *record, const weir_decision *decision) {
@@ -68,27 +69,26 @@ static void keep_figures(struct record *record, const weir_decision *decision) {
   record->reset_after_us = decision->reset_after_us;
 }
 
-void record_answered(struct model *model, struct client *client,
-                     const weir_request_state *request) {
+void record_answered(struct model *model, struct client *client, const weir_claim *request) {
   struct record *record = record_of(model, client, request);
   record->state = (uint8_t)state_after(client, record, request);
-  bool unknown = request->status == WEIR_UNKNOWN_OUTCOME || is_unsure(client, request);
+  bool unknown = request->verdict.status == WEIR_UNKNOWN_OUTCOME || is_unsure(client, request);
   if (unknown && record->charged) record->may_stay = true;
   record->unsure = record->state == ALLOWED && is_unsure(client, request);
   if (record->state == ADMITTED || record->state == DENIED || record->state == ALLOWED) {
-    record->stamp_us = request->decision.at_us;
-    record->delay_us = request->decision.allowed ? request->decision.delay_us : 0;
+    record->stamp_us = request->verdict.decision.at_us;
+    record->delay_us = request->verdict.decision.allowed ? request->verdict.decision.delay_us : 0;
     for (int i = 0; i < (int)model->stack.count; i++)
       record->cost[i] =
-          (int32_t)(weir_request_cost(request, (size_t)i) + lease_held(client, request));
+          (int32_t)(weir_claim_cost(request, (size_t)i) + lease_held(client, request));
   }
-  if ((record->wish == PEEKS || record->wish == SETTLES) && request->status == WEIR_OK)
-    record->stamp_us = request->decision.at_us;
+  if ((record->wish == PEEKS || record->wish == SETTLES) && request->verdict.status == WEIR_OK)
+    record->stamp_us = request->verdict.decision.at_us;
   if (model->linear && record->wish != REFUNDS && record->wish != CANCELS)
-    keep_figures(record, &request->decision);
+    keep_figures(record, &request->verdict.decision);
 }
 
-void record_tidy(struct model *model, struct client *client, const weir_request_state *request) {
+void record_tidy(struct model *model, struct client *client, const weir_claim *request) {
   struct record *record = record_of(model, client, request);
   bool kept = record->state == ADMITTED || record->state == ALLOWED || record->state == SETTLED;
   if (!model->keeps_order && !kept) *record = (struct record){0};

@@ -6,33 +6,36 @@
 
 /* Whether what a client has under way gives back under a rule. */
 bool settle_gives_back(const struct client *client, int rule) {
-  const weir_request_state *request = &client->requests[0];
-  return request->kind == WEIR_REFUND || (request->kind == WEIR_SETTLE && request->costs[rule] < 0);
+  const weir_claim *request = &client->requests[0];
+  return request->ask.kind == WEIR_REFUND ||
+         (request->ask.kind == WEIR_SETTLE && request->ask.costs[rule] < 0);
 }
 
 /* What it is about to give back of a request that cost less. */
 int64_t settle_owes(const struct client *client, int rule) {
-  const weir_request_state *request = &client->requests[0];
-  return request->kind == WEIR_SETTLE && request->costs[rule] < 0 ? -request->costs[rule] : 0;
+  const weir_claim *request = &client->requests[0];
+  return request->ask.kind == WEIR_SETTLE && request->ask.costs[rule] < 0
+             ? -request->ask.costs[rule]
+             : 0;
 }
 
 /* Which record a client's operations settle, from 1; 0: none. */
 uint8_t settle_of(const struct model *model, const struct client *client) {
   const struct record *record = &model->world->records[client->first_record];
-  return client->requests[0].kind == WEIR_SETTLE ? record->of : 0;
+  return client->requests[0].ask.kind == WEIR_SETTLE ? record->of : 0;
 }
 
 bool settle_ask(struct model *model, struct client *client, const struct wanted *wanted) {
-  weir_request_state *request = &client->requests[0];
+  weir_claim *request = &client->requests[0];
   if (client->last_taken == 0) return false;
   struct record *taken = &model->world->records[client->last_taken - 1];
   if (taken->state != ADMITTED) return false;
-  *request = (weir_request_state){.kind = WEIR_SETTLE,
+  *request = (weir_claim){.ask = {.kind = WEIR_SETTLE,
                                   .alone = true,
                                   .at_us = taken->stamp_us - taken->lag_us,
                                   .cost = 1,
                                   .costs = client->owing,
-                                  .settlement = client->settled};
+                                  .settlement = client->settled}};
   for (int i = 0; i < (int)model->stack.count; i++)
     client->owing[i] = (wanted->own_costs ? wanted->costs[i] : wanted->cost) - taken->cost[i];
   record_requested(model, client, request);

@@ -153,20 +153,21 @@ void story_key(const struct model *model, const struct key *key) {
  */
 
 void story_decision(const struct model *model, const struct client *client,
-                    const weir_request_state *request) {
+                    const weir_claim *request) {
   if (model->story == NULL) return;
-  const char *reported = request->decision.allowed ? "ADMITTED" : "denied";
-  if (request->kind == WEIR_REFUND) reported = "given back";
-  if (request->kind == WEIR_SETTLE) reported = "settled";
-  if (request->kind == WEIR_RENEW) reported = "renewed";
-  if (request->status != WEIR_OK) reported = weir_status_name(request->status);
+  const char *reported = request->verdict.decision.allowed ? "ADMITTED" : "denied";
+  if (request->ask.kind == WEIR_REFUND) reported = "given back";
+  if (request->ask.kind == WEIR_SETTLE) reported = "settled";
+  if (request->ask.kind == WEIR_RENEW) reported = "renewed";
+  if (request->verdict.status != WEIR_OK) reported = weir_status_name(request->verdict.status);
   story_print(model, "; client %d: %" PRId64 " %s", world_client_number(model, client),
-              request->charge, reported);
-  if (request->status != WEIR_OK || request->kind == WEIR_REFUND || request->kind == WEIR_RENEW)
+              request->verdict.charge, reported);
+  if (request->verdict.status != WEIR_OK || request->ask.kind == WEIR_REFUND ||
+      request->ask.kind == WEIR_RENEW)
     return;
-  story_print(model, " at E%+" PRId64, request->decision.at_us - model->edge_us);
-  if (request->decision.allowed && request->decision.delay_us > 0)
-    story_print(model, " after %" PRId64 " us", request->decision.delay_us);
+  story_print(model, " at E%+" PRId64, request->verdict.decision.at_us - model->edge_us);
+  if (request->verdict.decision.allowed && request->verdict.decision.delay_us > 0)
+    story_print(model, " after %" PRId64 " us", request->verdict.decision.delay_us);
 }
 
 void story_end(const struct model *model) {

@@ -33,7 +33,7 @@ struct truth {
 
   /* Whether a denial of `cost` holds against the most that the client may have seen. */
   bool (*denies)(const struct model *model, const struct client *client, int rule,
-                 const weir_request_state *request, const struct record *record, int64_t cost);
+                 const weir_claim *request, const struct record *record, int64_t cost);
 
   /* The least that a key of the rule must live. */
   int64_t (*least_ttl_us)(const struct model *model, int rule);
@@ -109,7 +109,7 @@ void dues_given_back(struct model *model, struct client *client, const struct re
                      int64_t unpaid, const int64_t *rest);
 void dues_refunded(struct model *model, struct client *client, const int64_t *rest);
 void dues_withheld(struct model *model, const struct client *client);
-void dues_settled(struct model *model, struct client *client, const weir_request_state *first,
+void dues_settled(struct model *model, struct client *client, const weir_claim *first,
                   const weir_machine *machine);
 
 /* A payment was admitted. */
@@ -122,8 +122,8 @@ const char *check_name(enum check check);
 
 /* So much more is charged than is owed: no more than faults explain? */
 void check_leak(struct model *model, int rule, int64_t left);
-void check_decision(struct model *model, struct client *client, const weir_request_state *request);
-void check_repeated(struct model *model, struct client *client, const weir_request_state *request);
+void check_decision(struct model *model, struct client *client, const weir_claim *request);
+void check_repeated(struct model *model, struct client *client, const weir_claim *request);
 void check_end(struct model *model);
 
 #endif

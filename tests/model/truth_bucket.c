@@ -99,16 +99,16 @@ static int64_t in_flight(const struct model *model, int rule, const struct clien
 
 /* RAISE may lift v to this clock before others charge, who then charge on top of it. */
 static bool denies(const struct model *model, const struct client *client, int i,
-                   const weir_request_state *request, const struct record *record, int64_t cost) {
+                   const weir_claim *request, const struct record *record, int64_t cost) {
   const weir_rule *rule = &model->stack.rules[i];
   int64_t now = bucket_units(rule, record->stamp_us);
-  int64_t wait = bucket_units(rule, request->waits ? request->wait_us : 0);
+  int64_t wait = bucket_units(rule, request->ask.waits ? request->ask.wait_us : 0);
   int64_t base = most(model, i, ~own_records(model, client), record->after);
   int64_t raised = now + (raises(model) ? in_flight(model, i, client, record->after) : 0);
   if (base < raised) base = raised;
   int64_t over = base + cost * rule->token_units - full(rule) - now;
   if (rule->kind == WEIR_TOKEN_BUCKET) return over > wait;
-  return over > 0 || (request->waits && base - now > wait);
+  return over > 0 || (request->ask.waits && base - now > wait);
 }
 
 /* --- what is charged ---------------------------------------------------------------------------
@@ -172,10 +172,9 @@ static void landed(struct model *model, struct client *client, const weir_operat
  * holds. */
 static void over(struct model *model, struct client *client, int rule, struct record *record) {
   const weir_rule *layout = &model->stack.rules[rule];
-  const weir_request_state *request =
-      &client->requests[(record - model->world->records) % GROUP_MOST];
+  const weir_claim *request = &client->requests[(record - model->world->records) % GROUP_MOST];
   int64_t clock = world_clock_us(model, client);
-  bool queues = request->waits || layout->kind == WEIR_LEAKY_BUCKET;
+  bool queues = request->ask.waits || layout->kind == WEIR_LEAKY_BUCKET;
   bool stays = raises(model) ? queues
                              : bucket_stored(model, rule) - bucket_units(layout, client->start_us) >
                                    full(layout);

@@ -31,7 +31,7 @@ static void check_count(struct model *model, const struct key *key) {
 static void landed(struct model *model, struct client *client, const weir_operation *operation,
                    struct key *key, int64_t before) {
   if (!is_count(key, (int)operation->counter.rule)) return;
-  if (client != NULL && client->requests[0].kind != WEIR_REFUND)
+  if (client != NULL && client->requests[0].ask.kind != WEIR_REFUND)
     key->charged[world_client_number(model, client)] += (int32_t)(key->value - before);
   for (int i = 0; i < CLIENTS_MOST; i++)
     if (model->world->clients[i].busy) notice(key, i);
@@ -68,7 +68,7 @@ static void refunded(struct model *model, int rule, const struct record *record,
 }
 
 static bool denies(const struct model *model, const struct client *client, int i,
-                   const weir_request_state *request, const struct record *record, int64_t cost) {
+                   const weir_claim *request, const struct record *record, int64_t cost) {
   (void)request;
   const weir_rule *rule = &model->stack.rules[i];
   int64_t epoch = record->stamp_us / rule->period_us;
@@ -116,8 +116,8 @@ static void excuse(struct model *model, const struct client *client, int rule) {
   int64_t *leak = &model->world->leak[rule];
   for (int i = 0; i < KEYS_MOST; i++)
     if (is_count(&model->world->keys[i], rule)) *leak += model->world->keys[i].charged[number];
-  if (client->requests[0].kind == WEIR_REFUND)
-    *leak += 2 * weir_request_cost(&client->requests[0], (size_t)rule);
+  if (client->requests[0].ask.kind == WEIR_REFUND)
+    *leak += 2 * weir_claim_cost(&client->requests[0], (size_t)rule);
 }
 
 const struct truth truth_in_flight = {

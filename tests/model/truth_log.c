@@ -114,7 +114,7 @@ static bool is_held(const struct model *model, int i, int64_t limit, int64_t epo
  * yet counts. What never will be denies only who uses up an index of his own for it: else it would
  * deny for as long as its epoch counts. */
 static bool denies(const struct model *model, const struct client *client, int i,
-                   const weir_request_state *request, const struct record *record, int64_t cost) {
+                   const weir_claim *request, const struct record *record, int64_t cost) {
   (void)request;
   const weir_rule *rule = &client_stack(model, client)->rules[i];
   int keeper = keeper_of(model);

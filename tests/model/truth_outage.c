@@ -299,12 +299,12 @@ void dues_withheld(struct model *model, const struct client *client) {
 }
 
 /* The first answer of the store begins the hold; until it is over nothing is learnt. */
-void dues_settled(struct model *model, struct client *client, const weir_request_state *first,
+void dues_settled(struct model *model, struct client *client, const weir_claim *first,
                   const weir_machine *machine) {
   struct outage *outage = client->outage;
   int64_t now_us = machine->frame.clock_us;
   int64_t away_us = now_us > outage->began_us ? now_us - outage->began_us : 0;
-  if (first->status == WEIR_OK && outage->hold_until_us == 0)
+  if (first->verdict.status == WEIR_OK && outage->hold_until_us == 0)
     outage->hold_until_us =
         now_us + (outage->gone ? (away_us < 500000 ? away_us : 500000) + 2 * DEADLINE_US : 0);
   for (size_t i = 0; i < model->stack.count; i++) {

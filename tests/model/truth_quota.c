@@ -100,7 +100,7 @@ static void refunded(struct model *model, int rule, const struct record *record,
 }
 
 static bool denies(const struct model *model, const struct client *client, int i,
-                   const weir_request_state *request, const struct record *record, int64_t cost) {
+                   const weir_claim *request, const struct record *record, int64_t cost) {
   (void)request;
   const weir_rule *rule = &model->stack.rules[i];
   int number = world_client_number(model, client);

@@ -157,7 +157,7 @@ static int64_t seen_in(const struct model *model, const struct client *client, i
 }
 
 static bool denies(const struct model *model, const struct client *client, int i,
-                   const weir_request_state *request, const struct record *record, int64_t cost) {
+                   const weir_claim *request, const struct record *record, int64_t cost) {
   (void)request;
   const weir_rule *rule = &client_stack(model, client)->rules[i];
   int64_t stamp_us = record->stamp_us;

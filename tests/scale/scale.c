@@ -175,11 +175,11 @@ static void take(void *subject) {
 }
 
 static void ask_exactly(struct scale *scale, bool counts) {
-  weir_request_state request = {.kind = WEIR_TAKE, .cost = 1};
+  weir_claim request = {.ask = {.kind = WEIR_TAKE, .cost = 1}};
   weir_status status = weir_driver_decide(&scale->exact, &scale->exact_key,
                                           EPOCH_US + virtual_now_us(), &request, scale->message);
   if (status != WEIR_OK) fail(scale, status);
-  scale->figures->allowed += counts && request.decision.allowed;
+  scale->figures->allowed += counts && request.verdict.decision.allowed;
 }
 
 /* Each asks `uneven` times as often as the next. */

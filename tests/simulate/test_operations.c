@@ -77,11 +77,11 @@ static uint64_t run(const cost *c, unsigned flags, uint64_t *operations, uint64_
       if (arrival.key[i] >= '0' && arrival.key[i] <= '9') key = key * 10 + (arrival.key[i] - '0');
     chance = chance * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     int process = (int)((chance >> 33) % (uint64_t)c->processes);
-    weir_request_state request = {.kind = WEIR_TAKE, .cost = 1};
+    weir_claim request = {.ask = {.kind = WEIR_TAKE, .cost = 1}};
     assert_int_equal(weir_driver_decide(&driver, &keys[key % KEYS * c->processes + process],
                                         arrival.time_us, &request, &message),
                      WEIR_OK);
-    const weir_decision *d = &request.decision;
+    const weir_decision *d = &request.verdict.decision;
     const int64_t said[] = {d->allowed, d->remaining, d->retry_after_us, d->reset_after_us};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
       hash = (hash ^ (uint64_t)said[i]) * UINT64_C(1099511628211);

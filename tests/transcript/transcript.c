@@ -405,13 +405,13 @@ bool __wrap_weir_slots_execute(weir_slots *places, int64_t now_us, uint64_t vers
 }
 
 weir_status __real_weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
-                                      weir_request_state *request, weir_message *message);
+                                      weir_claim *request, weir_message *message);
 weir_status __wrap_weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
-                                      weir_request_state *request, weir_message *message);
+                                      weir_claim *request, weir_message *message);
 weir_status __wrap_weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
-                                      weir_request_state *request, weir_message *message) {
+                                      weir_claim *request, weir_message *message) {
   weir_status status = __real_weir_driver_decide(driver, key, now_us, request, message);
-  note_decision("decides", status, &request->decision);
+  note_decision("decides", status, &request->verdict.decision);
   return status;
 }
 

@@ -27,6 +27,7 @@
 #include <weir/backend.h>
 #include <weir/limiter.h>
 
+#include "algorithm/ask.h"
 #include "rule/rule.h"
 
 /* What a limiter's options and its store mean to its algorithms; fixed for its life. Microseconds.
@@ -59,113 +60,6 @@ static inline void weir_settings_set_margins(weir_settings *settings, int64_t de
   settings->ahead_us = 2 * settings->clock_error_us + deadline_us;
   settings->final_us =
       2 * settings->clock_error_us + (deadline_us > of_anybody_us ? deadline_us : of_anybody_us);
-}
-
-typedef enum weir_request_kind {
-  WEIR_TAKE,
-  WEIR_PEEK,
-  WEIR_REFILL, /* its driver's alone: has its group charge ahead, and no machine sees it */
-  WEIR_RESET,  /* always alone in its group */
-  WEIR_REFUND, /* always alone in its group */
-  WEIR_SETTLE, /* always alone in its group: what it really cost, see `costs` and `settlement` */
-  WEIR_BEGIN, /* always alone in its group: stores what `known` says, so that it goes on from there */
-  WEIR_RENEW /* always alone in its group: pays `costs` of what is held for one period more */
-} weir_request_kind;
-
-/* Where a request stands with its driver. */
-typedef enum weir_standing {
-  WEIR_STANDING_WAITING,
-  WEIR_STANDING_LEADS,
-  WEIR_STANDING_TAKEN,
-  WEIR_STANDING_DONE
-} weir_standing;
-
-/* What is charged to each rule for what was admitted before, and for no request. It is never denied:
- * what there is no room for is cut off, and so is all of a rule whose time is over. */
-typedef struct weir_payment {
-  int64_t costs[WEIR_RULES_MOST];
-  int64_t until_us[WEIR_RULES_MOST];
-} weir_payment;
-
-/* One request of a group; groups are lists, first come, first decided. */
-typedef struct weir_request_state {
-  struct weir_request_state *next;
-  weir_request_kind kind;
-  bool alone;       /* must not share its group */
-  bool settled;     /* out */
-  bool away;        /* out, with a status other than WEIR_OK: the store is away */
-  bool gone;        /* out, likewise: it refused, was lost, or is away: not only slow */
-  unsigned denying; /* rules that its own charge was denied by, one bit each; the machine's */
-  bool up_to;       /* a smaller cost is welcome: `charge` becomes what was admitted */
-  bool ahead;       /* in: charged for requests that may come: its denial denies no other */
-  bool early;       /* in: for a window that has not begun, and follows the one that is open */
-  bool pays;        /* in, of the first of a group: `payment` says what */
-  bool afresh;      /* in for BEGIN: takes the place of what is stored, if anything */
-  bool waits;       /* in: a delay up to wait_us is accepted; else what the rule itself gives */
-  bool member;     /* in: others elsewhere are admitted with it or none: its own denial is looked at
-                       once more and not charged again; weir_machine_give_up() */
-  bool looked;     /* in: it was looked at just now, and needs no look before it is charged */
-  bool has_room;   /* out, of a member that is denied: all of it fits behind its take-back */
-  int64_t wait_us; /* in: 0 or more */
-  int64_t cost;    /* in, never written: for every rule, 1 to the least capacity of the stack */
-  /* In, never written: or one per rule, 0 to its capacity, some above 0. SETTLE: what it really cost
-   * without what is charged, -WEIR_VALUE_MOST to WEIR_VALUE_MOST, not all 0: above 0 charged as well,
-   * as much as fits under the rule's limit and debt (with count=all: all of it); below 0 goes back. */
-  const int64_t *costs;
-  /* Out for SETTLE, WEIR_RULES_MOST, or NULL: how much of each of `costs` was charged (above 0) or went
-   * back (below 0), as far as that is certain. With it or without, WEIR_OK says `allowed`, and the
-   * figures of an admitted request behind it. WEIR_BAD_COST: less was charged than should go back, and
-   * nothing was done. WEIR_UNKNOWN_OUTCOME: not to be sent again; others: nothing was done. */
-  int64_t *settlement;
-  int64_t most;   /* in, with up_to: its account has room for no more; 0: as much as fits */
-  int64_t held;   /* of its cost, what a grant covers: the group charges the rest */
-  int64_t charge; /* what its group adds under every rule; weir_request_offer() begins it */
-  union {
-    int64_t at_us;                  /* in for REFUND and SETTLE: the stamp of the charge */
-    struct weir_payment *payment;   /* of one that pays; these are its `costs` */
-    const struct weir_known *known; /* in for BEGIN: of each rule */
-  };
-  /* WEIR_RULES_MOST, or NULL. TAKE writes where each bucket's slot ends, REFUND and SETTLE read it:
-   * with ends, a slot that had a delay goes back only if it still is the last. Of a rule whose places
-   * are held TAKE writes the end of the last period that is paid. REFUND reads that, and RENEW too, and
-   * makes it one period later where it is certain in time that this was paid. */
-  int64_t *ends;
-  int64_t *places;        /* WEIR_RULES_MOST, or NULL: its driver writes weir_machine_places() */
-  weir_status status;     /* out, when settled */
-  weir_decision decision; /* out, when settled with WEIR_OK */
-
-  /* Its driver's: no algorithm looks at these. See limiter/call.h. */
-  bool in_account; /* the account counts it already, and `decision` says how */
-  const void *key;
-  size_t key_length;
-  struct weir_call *call;
-  struct weir_memo_entry *entry; /* there as long as the request waits or leads or is taken */
-  struct weir_shard *shard;      /* of the entry, and there for ever */
-  _Atomic weir_standing standing;
-  bool uncounted; /* in: a decision to be counted; out: false where that is done */
-  bool withheld;  /* it only looks whether the store is back: its account has no room for it */
-  bool unasked;   /* nothing asked the store for it: its status says what was known before */
-  bool again;     /* it was decided too late for what it held, and holds nothing now */
-  int64_t end_us; /* when its wait for servers was over, weir_monotonic_us(); 0: there was none */
-} weir_request_state;
-
-enum { WEIR_NO_SLOT = -1 };
-
-/* What a group adds for a request under rule i; 0: the rule does not take part. */
-static inline int64_t weir_request_cost(const weir_request_state *request, size_t i) {
-  return request->costs != NULL ? request->costs[i] : request->charge;
-}
-
-/* A request is to be charged all that it asks for and no grant covers; one that is content with less,
- * what can fit at all. */
-static inline void weir_request_offer(const weir_stack *stack, weir_request_state *request) {
-  int64_t offer = request->cost;
-  if (request->up_to) {
-    int64_t capacity = weir_stack_least_capacity(stack);
-    if (offer > capacity) offer = capacity;
-    if (request->most > 0 && offer > request->most) offer = request->most;
-  }
-  request->charge = offer - request->held;
 }
 
 /* What remains of a rule where a process holds `room` of it beside what is left there: never more than it
@@ -245,7 +139,7 @@ typedef enum weir_turn {
 typedef struct weir_frame {
   const weir_stack *stack;
   const weir_settings *settings;
-  weir_request_state *requests;
+  weir_claim *requests;
   weir_memo *memo; /* the machine's own copy, or what it works on: weir_machine_work_on() */
   weir_phase phase;
   bool blind; /* has charged, or is about to, without a look */
@@ -349,7 +243,7 @@ static inline void weir_machine_work_on(weir_machine *machine, weir_memo *memo) 
  * `requests` must stay until the machine is done. `operations` is where the first round is planned: room
  * for weir_machine_operations_most(). */
 weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
-                             weir_request_state *requests, weir_operation *operations);
+                             weir_claim *requests, weir_operation *operations);
 
 /* Goes on after a round or a pause. `late`: the deadline passed before the outcomes were there, so
  * that they may no longer admit anyone. The next round is planned into `operations`; the outcomes
@@ -365,8 +259,8 @@ void weir_machine_places(const weir_machine *machine, int64_t places[WEIR_RULES_
 /* A member of a group that is done and was admitted gives back what it was charged: denied, with the
  * figures behind that. Another round follows, or none. Not where weir_machine_keeps() it: what goes
  * back to a bucket rests on the whole group. */
-bool weir_machine_keeps(const weir_machine *machine, const weir_request_state *request);
-weir_turn weir_machine_give_up(weir_machine *machine, weir_request_state *request,
+bool weir_machine_keeps(const weir_machine *machine, const weir_claim *request);
+weir_turn weir_machine_give_up(weir_machine *machine, weir_claim *request,
                                weir_operation *operations);
 
 /* Of what was charged to this place of rule i `cost` goes back without a machine: it is expected no

@@ -202,9 +202,9 @@ static void raise_begin(weir_rule_state *r) {
   raise_load(r);
 }
 
-static bool raise_may_wait(const weir_rule *rule, const weir_request_state *request) {
+static bool raise_may_wait(const weir_rule *rule, const weir_claim *request) {
   return rule->kind == WEIR_LEAKY_BUCKET ||
-         (request->waits && request->wait_us > 0 && rule->debt == 0);
+         (request->ask.waits && request->ask.wait_us > 0 && rule->debt == 0);
 }
 
 /* A charge that turns out too large denies others until it is back, and stays where places in a
@@ -213,12 +213,11 @@ static bool raise_may_wait(const weir_rule *rule, const weir_request_state *requ
 static bool raise_blind(const weir_rule_state *r) {
   const weir_bucket_memory *memory = r->memory;
   const weir_bucket_state *state = r->state;
-  if (r->frame->requests->kind == WEIR_SETTLE) return true;
+  if (r->frame->requests->ask.kind == WEIR_SETTLE) return true;
   if (!weir_bucket_is_fresh(r) || raise_keys(r) > 1 ||
       memory->index != weir_bucket_epoch(r->rule, r->frame->now_us))
     return false;
-  for (const weir_request_state *request = r->frame->requests; request != NULL;
-       request = request->next)
+  for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next)
     if (raise_may_wait(r->rule, request)) return false;
   return 2 * state->ahead < weir_bucket_full(r->rule) && !state->far && weir_bucket_all_fit(r);
 }
@@ -287,11 +286,11 @@ static void raise_look(weir_rule_state *r) {
 /* What takes that may wait cost together: those that are open, or those that were admitted. */
 static int64_t raise_waiting_cost(const weir_rule_state *r, bool admitted) {
   int64_t sum = 0;
-  for (const weir_request_state *request = r->frame->requests; request != NULL;
-       request = request->next) {
-    bool counts = request->settled == admitted && (!admitted || request->decision.allowed);
-    if (request->kind == WEIR_TAKE && counts && raise_may_wait(r->rule, request))
-      sum += weir_request_cost(request, r->index);
+  for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next) {
+    bool counts =
+        request->verdict.answered == admitted && (!admitted || request->verdict.decision.allowed);
+    if (request->ask.kind == WEIR_TAKE && counts && raise_may_wait(r->rule, request))
+      sum += weir_claim_cost(request, r->index);
   }
   return sum;
 }
@@ -342,7 +341,7 @@ static void raise_plan(weir_rule_state *r, weir_phase phase) {
   } else if (phase == WEIR_PHASE_CHARGE) {
     raise_charge(r);
   } else if (phase == WEIR_PHASE_TAKE_BACK && r->step++ == 0) {
-    bool refunds = r->frame->requests->kind == WEIR_REFUND || !r->charged; /* or settles down */
+    bool refunds = r->frame->requests->ask.kind == WEIR_REFUND || !r->charged; /* or settles down */
     state->stays -= raise_waiting_cost(r, true);
     int64_t units = weir_bucket_undrained(rule, r->unused - state->stays, state->before,
                                           r->frame->clock_us - state->stamp_us);
@@ -386,7 +385,7 @@ static void raise_answer(weir_rule_state *r, const weir_operation *operation) {
   weir_bucket_memory *memory = r->memory;
   weir_bucket_state *state = r->state;
   bool done = operation->outcome == WEIR_DONE;
-  bool settles = r->frame->requests->kind == WEIR_SETTLE;
+  bool settles = r->frame->requests->ask.kind == WEIR_SETTLE;
   int key = (int)(weir_bucket_epoch(r->rule, r->frame->now_us) - operation->counter.index);
   if (operation->outcome == WEIR_ABSENT && key == PRESENT) memory->renewed_us = 0;
   if (operation->kind == WEIR_DROP) return;

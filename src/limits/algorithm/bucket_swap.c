@@ -46,11 +46,11 @@ static bool swap_can_write(const weir_bucket_memory *memory) {
  * written that would have to be taken back. */
 static bool swap_blind(const weir_rule_state *r) {
   const weir_bucket_memory *memory = r->memory;
-  const weir_request_state *first = r->frame->requests;
+  const weir_claim *first = r->frame->requests;
   int64_t now_us = r->frame->now_us;
-  if (first->kind == WEIR_SETTLE)
+  if (first->ask.kind == WEIR_SETTLE)
     return swap_can_write(memory) && now_us >= r->frame->memo->look_until_us &&
-           weir_bucket_settles(r, first->costs[r->index]) == first->costs[r->index];
+           weir_bucket_settles(r, first->ask.costs[r->index]) == first->ask.costs[r->index];
   bool may = !memory->known || (memory->version != 0 && now_us >= memory->read_us);
   return may && now_us >= r->frame->memo->look_until_us &&
          !((const weir_bucket_state *)r->state)->far && weir_bucket_all_fit(r);
@@ -208,7 +208,7 @@ static void swap_answer(weir_rule_state *r, const weir_operation *operation) {
   if (phase == WEIR_PHASE_TAKE_BACK) {
     if (operation->outcome != WEIR_CONFLICT) r->unused = 0;
     r->conflict = r->unused > 0 && r->step == SWAPS_TO_TAKE_BACK;
-    if (done && r->frame->requests->kind == WEIR_SETTLE)
+    if (done && r->frame->requests->ask.kind == WEIR_SETTLE)
       swap_load(r); /* which is told what is left */
   } else if (!done) {
     r->conflict = true;
@@ -253,7 +253,7 @@ static bool swap_end_plain(weir_rule_state *r, const weir_operation *operation) 
  */
 
 /* A slot is cancelled if it still is the last. */
-static bool swap_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
+static bool swap_refund(weir_rule_state *r, const weir_claim *request, int64_t cost) {
   const weir_bucket_memory *memory = r->memory;
   weir_bucket_state *state = r->state;
   bool good = weir_bucket_refund(r, request, cost);

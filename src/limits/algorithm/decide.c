@@ -18,26 +18,27 @@ static unsigned all_rules(const weir_stack *stack) {
 
 /* Those of `rules` that deny, one bit each. A request that is content with less needs room for 1.
  */
-static unsigned denying_rules(const weir_machine *machine, const weir_request_state *request,
+static unsigned denying_rules(const weir_machine *machine, const weir_claim *request,
                               unsigned rules) {
   unsigned denying = 0;
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
-    int64_t cost = rules >> i & 1U ? weir_request_cost(request, i) : 0;
-    if (cost > 0 && r->method->room(r, request) < (request->up_to ? 1 : cost)) denying |= 1U << i;
+    int64_t cost = rules >> i & 1U ? weir_claim_cost(request, i) : 0;
+    if (cost > 0 && r->method->room(r, request) < (request->ask.up_to ? 1 : cost))
+      denying |= 1U << i;
   }
   return denying;
 }
 
 /* Lets an up-to request be content with what all `rules` admit, if they admit anything. */
-static void cut_to_room(const weir_machine *machine, weir_request_state *request, unsigned rules) {
+static void cut_to_room(const weir_machine *machine, weir_claim *request, unsigned rules) {
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
     int64_t room = rules >> i & 1U ? r->method->room(r, request) : INT64_MAX;
     if (room < least) least = room;
   }
-  if (least >= 1 && least < request->charge) request->charge = least;
+  if (least >= 1 && least < request->verdict.charge) request->verdict.charge = least;
 }
 
 /* --- what is reported --------------------------------------------------------------------------
@@ -46,7 +47,7 @@ static void cut_to_room(const weir_machine *machine, weir_request_state *request
 /* Of the rules that deny the one that denies longest speaks, else the one with least remaining; the
  * first of equals. What is not known counts as most. */
 weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision figures[],
-                                const weir_request_state *request, unsigned denying) {
+                                const weir_claim *request, unsigned denying) {
   weir_decision spoken = {0};
   int64_t reset_after_us = 0;
   int64_t hold_us = 0;
@@ -67,16 +68,17 @@ weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision fig
   }
   spoken.allowed = denying == 0;
   spoken.reset_after_us = reset_after_us;
-  spoken.delay_us = spoken.allowed ? request->decision.delay_us : hold_us;
-  spoken.cost = spoken.allowed ? request->held + request->charge : request->cost;
-  if (request->costs != NULL) spoken.cost = WEIR_OWN_COSTS;
+  spoken.delay_us = spoken.allowed ? request->verdict.decision.delay_us : hold_us;
+  spoken.cost =
+      spoken.allowed ? request->verdict.held + request->verdict.charge : request->ask.cost;
+  if (request->ask.costs != NULL) spoken.cost = WEIR_OWN_COSTS;
   return spoken;
 }
 
 /* Tells a request what all rules say, and whether they deny. A denial that speaks for others is kept for as
  * long as what it rests on may be used, and, from its answer on, as the option allows: of a store that is
  * far away it would be over on arrival. */
-static void settle(weir_machine *machine, weir_request_state *request, unsigned denying) {
+static void settle(weir_machine *machine, weir_claim *request, unsigned denying) {
   weir_memo *memo = machine->frame.memo;
   const weir_settings *settings = machine->frame.settings;
   int64_t now_us = machine->frame.now_us, oldest_us = now_us;
@@ -85,20 +87,20 @@ static void settle(weir_machine *machine, weir_request_state *request, unsigned 
   for (size_t i = 0; i < rule_count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
     bool denies = denying >> i & 1U;
-    int64_t cost = weir_request_cost(request, i);
+    int64_t cost = weir_claim_cost(request, i);
     figures[i] = (weir_decision){.cost = cost};
     if (cost != 0) /* below 0: of a settlement */
-      r->method->figures(r, request, denies && request->up_to ? 1 : cost, denies, &figures[i]);
+      r->method->figures(r, request, denies && request->ask.up_to ? 1 : cost, denies, &figures[i]);
   }
-  request->decision = weir_decide_speak(machine->frame.stack, figures, request, denying);
-  request->decision.at_us = now_us;
-  request->status = WEIR_OK;
-  request->settled = true;
-  if (denying == 0 || request->kind != WEIR_TAKE || request->ahead) return;
+  request->verdict.decision = weir_decide_speak(machine->frame.stack, figures, request, denying);
+  request->verdict.decision.at_us = now_us;
+  request->verdict.status = WEIR_OK;
+  request->verdict.answered = true;
+  if (denying == 0 || request->ask.kind != WEIR_TAKE || weir_ask_is_ahead(&request->ask)) return;
 
   memo->must_peek = true;
   if (!weir_is_repeatable(request) ||
-      (memo->denied_cost != 0 && memo->denied_cost <= request->charge))
+      (memo->denied_cost != 0 && memo->denied_cost <= request->verdict.charge))
     return;
   for (size_t i = 0; i < rule_count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
@@ -106,16 +108,16 @@ static void settle(weir_machine *machine, weir_request_state *request, unsigned 
     if (read_us < oldest_us) oldest_us = read_us;
   }
   int64_t until_us = machine->frame.clock_us + settings->local_denial_us;
-  int64_t wait_us = request->decision.retry_after_us;
+  int64_t wait_us = request->verdict.decision.retry_after_us;
   if (wait_us < until_us - now_us) until_us = now_us + wait_us;
   if (until_us > oldest_us + settings->memo_age_us) until_us = oldest_us + settings->memo_age_us;
-  memo->denied_cost = request->charge;
+  memo->denied_cost = request->verdict.charge;
   memo->denied_at_us = now_us;
   memo->denied_until_us = until_us;
 }
 
-void weir_decide_settled(weir_machine *machine, weir_request_state *request) {
-  request->decision.delay_us = 0;
+void weir_decide_settled(weir_machine *machine, weir_claim *request) {
+  request->verdict.decision.delay_us = 0;
   settle(machine, request, 0);
 }
 
@@ -123,41 +125,39 @@ void weir_decide_settled(weir_machine *machine, weir_request_state *request) {
  */
 
 /* A request that takes this now waits as long as the rule that asks for the longest delay. */
-static void add_delay(const weir_rule_state *r, weir_request_state *request, int64_t cost) {
+static void add_delay(const weir_rule_state *r, weir_claim *request, int64_t cost) {
   int64_t delay_us = r->method->delaying->delay(r, cost);
-  if (delay_us > request->decision.delay_us) request->decision.delay_us = delay_us;
-  if (request->ends != NULL) request->ends[r->index] = delay_us > 0 ? 0 : WEIR_NO_SLOT;
+  if (delay_us > request->verdict.decision.delay_us) request->verdict.decision.delay_us = delay_us;
+  if (request->ask.ends != NULL) request->ask.ends[r->index] = delay_us > 0 ? 0 : WEIR_NO_SLOT;
 }
 
 /* Counts a request under `rules`, or (sign -1) no longer. */
-static void count(weir_machine *machine, const weir_request_state *request, unsigned rules,
-                  int sign) {
+static void count(weir_machine *machine, const weir_claim *request, unsigned rules, int sign) {
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
-    int64_t cost = rules >> i & 1U ? weir_request_cost(request, i) : 0;
+    int64_t cost = rules >> i & 1U ? weir_claim_cost(request, i) : 0;
     if (cost > 0) r->method->count(r, sign * cost);
   }
 }
 
 /* The same for what was admitted of the requests behind this one. */
-static void count_behind(weir_machine *machine, const weir_request_state *request, unsigned rules,
+static void count_behind(weir_machine *machine, const weir_claim *request, unsigned rules,
                          int sign) {
-  for (const weir_request_state *other = request->next; other != NULL; other = other->next)
-    if (other->kind == WEIR_TAKE && other->settled && other->decision.allowed)
+  for (const weir_claim *other = request->next; other != NULL; other = other->next)
+    if (other->ask.kind == WEIR_TAKE && other->verdict.answered && other->verdict.decision.allowed)
       count(machine, other, rules, sign);
 }
 
 /* `cost` less of a request goes back under the rules of earlier stages. */
-static void give_up_earlier(weir_machine *machine, const weir_request_state *request,
-                            int64_t cost) {
+static void give_up_earlier(weir_machine *machine, const weir_claim *request, int64_t cost) {
   for (size_t i = 0; i < machine->frame.stack->count; i++)
-    if (machine->charged_before >> i & 1U && weir_request_cost(request, i) > 0)
-      machine->rule_states[i].unused += request->costs != NULL ? request->costs[i] : cost;
+    if (machine->charged_before >> i & 1U && weir_claim_cost(request, i) > 0)
+      machine->rule_states[i].unused += request->ask.costs != NULL ? request->ask.costs[i] : cost;
 }
 
 /* A take that was looked at once more is told what it found when it came: not what was admitted
  * behind it meanwhile, unless that alone is why it does not fit now. */
-static void settle_denied(weir_machine *machine, weir_request_state *request, unsigned denying) {
+static void settle_denied(weir_machine *machine, weir_claim *request, unsigned denying) {
   unsigned rules = all_rules(machine->frame.stack);
   count_behind(machine, request, rules, -1);
   unsigned without = denying_rules(machine, request, rules);
@@ -167,80 +167,83 @@ static void settle_denied(weir_machine *machine, weir_request_state *request, un
 }
 
 /* What each of `rules` has no room for is not paid there. */
-static void cut_payment(weir_machine *machine, weir_request_state *request, unsigned rules) {
+static void cut_payment(weir_machine *machine, weir_claim *request, unsigned rules) {
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
-    if (!(rules >> i & 1U) || request->payment->costs[i] == 0) continue;
+    if (!(rules >> i & 1U) || request->ask.payment->costs[i] == 0) continue;
     int64_t room = r->method->room(r, request);
-    int64_t cut = request->payment->costs[i] > room ? request->payment->costs[i] - room : 0;
+    int64_t cut = request->ask.payment->costs[i] > room ? request->ask.payment->costs[i] - room : 0;
     if (machine->frame.phase == WEIR_PHASE_CHARGE) r->unused += cut;
-    request->payment->costs[i] -= cut;
+    request->ask.payment->costs[i] -= cut;
   }
 }
 
 /* --- after a look ------------------------------------------------------------------------------
  */
 
-static void decide_peek(weir_machine *machine, weir_request_state *request) {
+static void decide_peek(weir_machine *machine, weir_claim *request) {
   unsigned rules = all_rules(machine->frame.stack);
-  if (request->up_to) cut_to_room(machine, request, rules);
+  if (request->ask.up_to) cut_to_room(machine, request, rules);
   unsigned denying = denying_rules(machine, request, rules);
   for (size_t i = 0; denying == 0 && i < machine->frame.stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
-    int64_t cost = weir_request_cost(request, i);
+    int64_t cost = weir_claim_cost(request, i);
     if (cost > 0 && r->method->delaying != NULL) add_delay(r, request, cost);
   }
   settle(machine, request, denying);
 }
 
 /* False: no rule has room for any of it, which settles it. */
-static bool pay_at_look(weir_machine *machine, weir_request_state *request, unsigned rules) {
+static bool pay_at_look(weir_machine *machine, weir_claim *request, unsigned rules) {
   size_t rule_count = machine->frame.stack->count;
-  int64_t *costs = request->payment->costs;
+  int64_t *costs = request->ask.payment->costs;
   bool some = false;
   for (size_t i = 0; i < rule_count; i++)
-    if (machine->frame.clock_us >= request->payment->until_us[i]) costs[i] = 0;
+    if (machine->frame.clock_us >= request->ask.payment->until_us[i]) costs[i] = 0;
   cut_payment(machine, request, rules);
   for (size_t i = 0; i < rule_count; i++)
     some = some || costs[i] > 0;
   if (some) return true;
-  request->decision.allowed = request->settled = true;
-  request->status = WEIR_OK;
+  request->verdict.decision.allowed = request->verdict.answered = true;
+  request->verdict.status = WEIR_OK;
   return false;
 }
 
 /* Those that are left count for those behind them; when all are decided the memo says again what
  * was read. */
 bool weir_decide_look(weir_machine *machine) {
-  weir_request_state *first = machine->frame.requests;
+  weir_claim *first = machine->frame.requests;
   unsigned rules = all_rules(machine->frame.stack);
   bool left = false;
-  for (weir_request_state *request = first; request != NULL; request = request->next) {
-    if (request->settled) continue;
-    request->decision.delay_us = 0;
-    if (request->up_to) weir_request_offer(machine->frame.stack, request); /* all, once more */
-    if (request->kind == WEIR_PEEK) { /* behind a take that is still open it is decided with it */
+  for (weir_claim *request = first; request != NULL; request = request->next) {
+    if (request->verdict.answered) continue;
+    request->verdict.decision.delay_us = 0;
+    if (request->ask.up_to) weir_claim_offer(machine->frame.stack, request); /* all, once more */
+    if (request->ask.kind == WEIR_PEEK) {
+      /* Behind a take that is still open it is decided with it. */
       if (!left) decide_peek(machine, request);
       continue;
     }
-    if (request->pays && !pay_at_look(machine, request, rules)) continue;
-    if (request->up_to) cut_to_room(machine, request, rules);
+    if (request->ask.terms == WEIR_DEBT && !pay_at_look(machine, request, rules)) continue;
+    if (request->ask.up_to) cut_to_room(machine, request, rules);
     unsigned denying = denying_rules(machine, request, rules);
     if (denying != 0) {
       settle_denied(machine, request, denying);
       continue;
     }
-    if (request->member && request->denying != 0) { /* by its own charge: it waits for its others */
+    if (weir_ask_is_member(&request->ask) && request->verdict.denying != 0) {
+      /* By its own charge: it waits for its others. */
       settle(machine, request, 0);
-      request->decision.allowed = false;
-      request->has_room = true;
+      request->verdict.decision.allowed = false;
+      request->verdict.has_room = true;
       continue;
     }
     count(machine, request, rules, 1);
     left = true;
   }
-  for (const weir_request_state *request = first; request != NULL; request = request->next)
-    if (!request->settled && request->kind == WEIR_TAKE) count(machine, request, rules, -1);
+  for (const weir_claim *request = first; request != NULL; request = request->next)
+    if (!request->verdict.answered && request->ask.kind == WEIR_TAKE)
+      count(machine, request, rules, -1);
   return left;
 }
 
@@ -254,30 +257,31 @@ bool weir_decide_keeps(weir_rule_state *r) {
 /* Answers whether it was denied. Earlier stages do not count this request, nor those behind it. What an
  * admitted take was charged counts from now on; what a denied one was stays where denied requests count,
  * and goes back elsewhere. */
-static bool decide_take(weir_machine *machine, weir_request_state *request, unsigned rules,
-                        bool last, bool final) {
+static bool decide_take(weir_machine *machine, weir_claim *request, unsigned rules, bool last,
+                        bool final) {
   size_t rule_count = machine->frame.stack->count;
-  int64_t offered = request->charge;
-  if (request->pays) cut_payment(machine, request, rules);
-  if (request->up_to) cut_to_room(machine, request, rules);
-  if (request->charge < offered) {
+  int64_t offered = request->verdict.charge;
+  if (request->ask.terms == WEIR_DEBT) cut_payment(machine, request, rules);
+  if (request->ask.up_to) cut_to_room(machine, request, rules);
+  if (request->verdict.charge < offered) {
     for (size_t i = 0; i < rule_count; i++)
-      if (rules >> i & 1U) machine->rule_states[i].unused += offered - request->charge;
-    give_up_earlier(machine, request, offered - request->charge);
+      if (rules >> i & 1U) machine->rule_states[i].unused += offered - request->verdict.charge;
+    give_up_earlier(machine, request, offered - request->verdict.charge);
   }
   unsigned denying = denying_rules(machine, request, rules);
-  request->denying = denying;
+  request->verdict.denying = denying;
   for (size_t i = 0; denying == 0 && i < rule_count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     const weir_delaying_table *delaying = r->method->delaying;
     const weir_holding_table *holding = r->method->holding;
-    int64_t cost = rules >> i & 1U ? weir_request_cost(request, i) : 0;
+    int64_t cost = rules >> i & 1U ? weir_claim_cost(request, i) : 0;
     if (cost == 0) continue;
     if (delaying != NULL) add_delay(r, request, cost);
     r->method->count(r, cost);
-    if (request->ends == NULL) continue;
-    if (holding != NULL) request->ends[i] = holding->end(r);
-    if (delaying != NULL && request->ends[i] != WEIR_NO_SLOT) request->ends[i] = delaying->slot(r);
+    if (request->ask.ends == NULL) continue;
+    if (holding != NULL) request->ask.ends[i] = holding->end(r);
+    if (delaying != NULL && request->ask.ends[i] != WEIR_NO_SLOT)
+      request->ask.ends[i] = delaying->slot(r);
   }
   if (denying == 0) {
     if (machine->charged_before != 0) count(machine, request, machine->charged_before, 1);
@@ -287,14 +291,14 @@ static bool decide_take(weir_machine *machine, weir_request_state *request, unsi
 
   for (size_t i = 0; i < rule_count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
-    int64_t cost = rules >> i & 1U ? weir_request_cost(request, i) : 0;
+    int64_t cost = rules >> i & 1U ? weir_claim_cost(request, i) : 0;
     if (cost == 0) continue;
     if (weir_decide_keeps(r))
       r->method->count(r, cost);
     else
       r->unused += cost;
   }
-  give_up_earlier(machine, request, request->charge);
+  give_up_earlier(machine, request, request->verdict.charge);
   if (machine->frame.stack->count_all) /* its own charge may fill other rules */
     denying |= denying_rules(machine, request, all_rules(machine->frame.stack));
   if (final) settle(machine, request, denying);
@@ -304,15 +308,15 @@ static bool decide_take(weir_machine *machine, weir_request_state *request, unsi
 /* Takes out of the rules of earlier stages what the open takes have counted there, so that each can be
  * told what it found when it came. */
 bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool final) {
-  weir_request_state *first = machine->frame.requests;
+  weir_claim *first = machine->frame.requests;
   bool denied = false;
   if (machine->charged_before != 0)
-    for (const weir_request_state *request = first; request != NULL; request = request->next)
-      if (!request->settled && request->kind == WEIR_TAKE)
+    for (const weir_claim *request = first; request != NULL; request = request->next)
+      if (!request->verdict.answered && request->ask.kind == WEIR_TAKE)
         count(machine, request, machine->charged_before, -1);
-  for (weir_request_state *request = first; request != NULL; request = request->next) {
-    if (request->settled) continue;
-    if (request->kind == WEIR_TAKE)
+  for (weir_claim *request = first; request != NULL; request = request->next) {
+    if (request->verdict.answered) continue;
+    if (request->ask.kind == WEIR_TAKE)
       denied = decide_take(machine, request, rules, last, final) || denied;
     else if (last && (final || !denied))
       decide_peek(machine, request);
@@ -320,31 +324,29 @@ bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool fi
   return denied;
 }
 
-void weir_decide_give_up(weir_machine *machine, weir_request_state *request) {
+void weir_decide_give_up(weir_machine *machine, weir_claim *request) {
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
-    int64_t cost = weir_request_cost(request, i);
+    int64_t cost = weir_claim_cost(request, i);
     if (cost == 0) continue;
     r->method->count(r, -cost);
     r->unused = cost;
     weir_expect_change(r, -cost);
   }
   settle(machine, request, 0);
-  request->decision.allowed = false;
-  request->decision.delay_us = 0;
+  request->verdict.decision.allowed = false;
+  request->verdict.decision.delay_us = 0;
 }
 
 void weir_decide_rest(weir_machine *machine) {
-  for (weir_request_state *request = machine->frame.requests; request != NULL;
-       request = request->next)
-    if (!request->settled && request->kind == WEIR_PEEK) decide_peek(machine, request);
+  for (weir_claim *request = machine->frame.requests; request != NULL; request = request->next)
+    if (!request->verdict.answered && request->ask.kind == WEIR_PEEK) decide_peek(machine, request);
 }
 
 void weir_decide_denied(weir_machine *machine) {
-  for (weir_request_state *request = machine->frame.requests; request != NULL;
-       request = request->next)
-    if (!request->settled && request->kind == WEIR_TAKE)
-      settle_denied(machine, request, request->denying);
+  for (weir_claim *request = machine->frame.requests; request != NULL; request = request->next)
+    if (!request->verdict.answered && request->ask.kind == WEIR_TAKE)
+      settle_denied(machine, request, request->verdict.denying);
   weir_decide_rest(machine);
 }
 
@@ -376,14 +378,14 @@ weir_status weir_machine_when_late(const weir_machine *machine, weir_status stat
 void weir_machine_fail(weir_machine *machine, weir_status status) {
   weir_frame *frame = &machine->frame;
   weir_memo *memo = frame->memo;
-  for (weir_request_state *request = frame->requests; request != NULL; request = request->next) {
-    if (request->settled) continue;
-    request->settled = true;
-    request->status = status;
-    request->away = machine->away;
-    request->gone = machine->gone;
+  for (weir_claim *request = frame->requests; request != NULL; request = request->next) {
+    if (request->verdict.answered) continue;
+    request->verdict.answered = true;
+    request->verdict.status = status;
+    request->verdict.away = machine->away;
+    request->verdict.gone = machine->gone;
   }
-  if (frame->requests->kind == WEIR_RESET) {
+  if (frame->requests->ask.kind == WEIR_RESET) {
     int64_t look_until_us = memo->look_until_us;
     memset(memo, 0, machine->memo_bytes);
     memo->look_until_us = look_until_us;
@@ -402,7 +404,7 @@ void weir_machine_answered(weir_machine *machine, weir_status status, bool late)
 }
 
 void weir_machine_settle_alone(weir_machine *machine, weir_status status) {
-  machine->frame.requests->settled = true;
-  machine->frame.requests->status = status;
+  machine->frame.requests->verdict.answered = true;
+  machine->frame.requests->verdict.status = status;
   machine->frame.phase = WEIR_PHASE_DONE;
 }

@@ -129,7 +129,7 @@ static int64_t held_until_entry(const weir_rule_state *r, int64_t epoch, int64_t
 /* --- rounds ------------------------------------------------------------------------------------
  */
 
-static int64_t in_flight_room(const weir_rule_state *r, const weir_request_state *request) {
+static int64_t in_flight_room(const weir_rule_state *r, const weir_claim *request) {
   const in_flight_state *state = r->state;
   (void)request;
   int64_t most = state->count[NOW];
@@ -142,7 +142,7 @@ static int64_t in_flight_room(const weir_rule_state *r, const weir_request_state
  * before. */
 static void in_flight_plan(weir_rule_state *r, weir_phase phase) {
   in_flight_state *state = r->state;
-  bool refunds = r->frame->requests->kind == WEIR_REFUND;
+  bool refunds = r->frame->requests->ask.kind == WEIR_REFUND;
   int64_t own = state->epoch, step = r->step++;
   if (phase == WEIR_PHASE_CHARGE && step == 1 && state->paid[NOW] && state->ahead &&
       state->count[NOW] < r->rule->limit)
@@ -214,7 +214,7 @@ static void in_flight_left(weir_rule_state *r, const weir_operation *operation) 
   in_flight_memory *memory = r->memory;
   int64_t index = operation->counter.index;
   int64_t stays = weir_count_of(operation->value);
-  if (r->frame->requests->kind != WEIR_REFUND || operation->outcome != WEIR_DONE ||
+  if (r->frame->requests->ask.kind != WEIR_REFUND || operation->outcome != WEIR_DONE ||
       index != state->epoch)
     return;
   in_flight_learn(r, own_in(memory, index) + operation->delta, stays + operation->delta);
@@ -270,8 +270,8 @@ static int64_t in_flight_count(weir_rule_state *r, int64_t cost) {
 }
 
 /* Who holds goes on holding: nothing is sure to be free but what is free now. */
-static void in_flight_figures(const weir_rule_state *r, const weir_request_state *request,
-                              int64_t cost, bool denied, weir_decision *decision) {
+static void in_flight_figures(const weir_rule_state *r, const weir_claim *request, int64_t cost,
+                              bool denied, weir_decision *decision) {
   const in_flight_state *state = r->state;
   (void)cost;
   decision->remaining = in_flight_room(r, request);
@@ -299,13 +299,14 @@ static void in_flight_expect(weir_rule_state *r, int64_t cost) {
 
 /* From the epoch of now, or that of the entry where that is later, to the last that is paid: never
  * more than two, the clock having been set back if they seem to be. */
-static bool in_flight_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
+static bool in_flight_refund(weir_rule_state *r, const weir_claim *request, int64_t cost) {
   in_flight_state *state = r->state;
   int64_t period = r->rule->period_us;
   r->unused = 0;
-  if (request->ends == NULL || request->ends[r->index] < period || request->at_us < 0) return false;
-  state->from = request->at_us / period;
-  state->to = request->ends[r->index] / period - 1;
+  if (request->ask.ends == NULL || request->ask.ends[r->index] < period || request->ask.at_us < 0)
+    return false;
+  state->from = request->ask.at_us / period;
+  state->to = request->ask.ends[r->index] / period - 1;
   if (state->from < state->epoch) state->from = state->epoch;
   if (state->from < state->to - 1) state->from = state->to - 1;
   if (state->from <= state->to) r->unused = cost;

@@ -161,7 +161,7 @@ static void log_plan_neighbours(weir_rule_state *r) {
 static void log_look(weir_rule_state *r) {
   log_state *state = r->state;
   int step = r->step++;
-  if (r->frame->requests->kind == WEIR_REFUND) return; /* nothing goes back */
+  if (r->frame->requests->ask.kind == WEIR_REFUND) return; /* nothing goes back */
   if (step == 0) {
     if (!log_keeps(r)) return;
     weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, state->epoch);
@@ -172,9 +172,8 @@ static void log_look(weir_rule_state *r) {
   if (step == 1) {
     int64_t newest = log_newest_position(state);
     bool some_peek = false;
-    for (const weir_request_state *request = r->frame->requests; request != NULL;
-         request = request->next)
-      some_peek = some_peek || request->kind == WEIR_PEEK;
+    for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next)
+      some_peek = some_peek || request->ask.kind == WEIR_PEEK;
     if (some_peek) {
       state->low = position < 1 ? 1 - position : 0;
       state->high = r->rule->limit + 1;
@@ -347,10 +346,10 @@ static void log_answer(weir_rule_state *r, const weir_operation *operation) {
 /* --- deciding ----------------------------------------------------------------------------------
  */
 
-static int64_t log_room(const weir_rule_state *r, const weir_request_state *request) {
+static int64_t log_room(const weir_rule_state *r, const weir_claim *request) {
   const log_state *state = r->state;
   if (state->decides_us == NO_ENTRY) return 1;
-  if (state->decides_us == NOT_WRITTEN) return !r->charged && request->kind != WEIR_PEEK;
+  if (state->decides_us == NOT_WRITTEN) return !r->charged && request->ask.kind != WEIR_PEEK;
   return log_is_over(r, state->decides_us);
 }
 
@@ -362,7 +361,7 @@ static int64_t log_count(weir_rule_state *r, int64_t cost) {
 }
 
 /* Behind a hole, the next request is measured against the next entry, now if that is not known. */
-static void log_figures(const weir_rule_state *r, const weir_request_state *request, int64_t cost,
+static void log_figures(const weir_rule_state *r, const weir_claim *request, int64_t cost,
                         bool denied, weir_decision *decision) {
   const log_state *state = r->state;
   int64_t now_us = r->frame->now_us, period = r->rule->period_us;
@@ -385,7 +384,7 @@ static void log_expect(weir_rule_state *r, int64_t cost) {
   (void)cost;
 }
 
-static bool log_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
+static bool log_refund(weir_rule_state *r, const weir_claim *request, int64_t cost) {
   (void)request;
   (void)cost;
   r->unused = 0;

@@ -52,10 +52,9 @@ static void machine_begin(weir_machine *machine, int64_t now_us) {
 static bool machine_judges_again(weir_machine *machine) {
   weir_frame *frame = &machine->frame;
   bool members = false, counts = !frame->stack->count_all, old = false;
-  for (const weir_request_state *request = frame->requests; request != NULL;
-       request = request->next) {
-    if (request->ahead) counts = false;
-    members = members || request->member;
+  for (const weir_claim *request = frame->requests; request != NULL; request = request->next) {
+    if (weir_ask_is_ahead(&request->ask)) counts = false;
+    members = members || weir_ask_is_member(&request->ask);
   }
   for (size_t i = 0; i < frame->stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
@@ -81,10 +80,10 @@ static void machine_charge_stage(weir_machine *machine, unsigned from) {
   for (size_t i = 0; i < stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     r->wanted = 0; /* the costs of a group come to 2^62 at most */
-    for (const weir_request_state *request = machine->frame.requests; request != NULL;
+    for (const weir_claim *request = machine->frame.requests; request != NULL;
          request = request->next)
-      if (!request->settled && request->kind == WEIR_TAKE)
-        r->wanted += weir_request_cost(request, i);
+      if (!request->verdict.answered && request->ask.kind == WEIR_TAKE)
+        r->wanted += weir_claim_cost(request, i);
     stages[i] = machine->in_order ? 0 : r->method->stage;
     for (size_t j = 0; machine->in_order && j < stack->count; j++) {
       int64_t other = stack->rules[j].limit, own = stack->rules[i].limit;
@@ -127,8 +126,9 @@ static void machine_undo(weir_machine *machine, weir_status status) {
 /* Whether what is known calls for a look before any charge. */
 static bool machine_looks_first(const weir_machine *machine) {
   const weir_frame *frame = &machine->frame;
-  bool must_peek = frame->memo->must_peek && !frame->stack->count_all && !frame->requests->looked;
-  return must_peek || frame->requests->pays;
+  bool must_peek = frame->memo->must_peek && !frame->stack->count_all &&
+                   frame->requests->ask.terms != WEIR_MEMBER_SEEN;
+  return must_peek || frame->requests->ask.terms == WEIR_DEBT;
 }
 
 static void decide_begin(weir_machine *machine) {
@@ -141,8 +141,8 @@ static void decide_begin(weir_machine *machine) {
 
 /* Where an open request is about this rule. */
 static void decide_look_plan(weir_machine *machine, weir_rule_state *r) {
-  const weir_request_state *request = machine->frame.requests;
-  while (request != NULL && (request->settled || weir_request_cost(request, r->index) == 0))
+  const weir_claim *request = machine->frame.requests;
+  while (request != NULL && (request->verdict.answered || weir_claim_cost(request, r->index) == 0))
     request = request->next;
   if (request != NULL) r->method->plan(r, WEIR_PHASE_LOOK);
 }
@@ -285,17 +285,17 @@ static void afresh_end(weir_machine *machine) {
 }
 
 static void begin_plan(weir_machine *machine, weir_rule_state *r) {
-  const weir_request_state *request = machine->frame.requests;
-  const weir_known *known = &request->known[r->index];
+  const weir_claim *request = machine->frame.requests;
+  const weir_known *known = &request->ask.known[r->index];
   bool keeps = known->of_log && known->count == 0;
-  if (r->step++ == 0) r->method->store(r, known, request->afresh && !keeps);
+  if (r->step++ == 0) r->method->store(r, known, request->ask.kind == WEIR_BEGIN_AFRESH && !keeps);
 }
 
 static void renew_plan(weir_machine *machine, weir_rule_state *r) {
-  const weir_request_state *request = machine->frame.requests;
-  int64_t cost = weir_request_cost(request, r->index);
+  const weir_claim *request = machine->frame.requests;
+  int64_t cost = weir_claim_cost(request, r->index);
   if (cost > 0 && r->method->holding != NULL)
-    r->method->holding->renew(r, cost, &request->ends[r->index]);
+    r->method->holding->renew(r, cost, &request->ask.ends[r->index]);
 }
 
 /* By the clock alone it is late, or not. */
@@ -335,7 +335,7 @@ static const weir_course *const courses[] = {
     [WEIR_TAKE] = &decide_course,        [WEIR_PEEK] = &decide_course,
     [WEIR_RESET] = &reset_course,        [WEIR_REFUND] = &weir_refund_course,
     [WEIR_SETTLE] = &weir_settle_course, [WEIR_BEGIN] = &begin_course,
-    [WEIR_RENEW] = &renew_course,
+    [WEIR_BEGIN_AFRESH] = &begin_course, [WEIR_RENEW] = &renew_course,
 };
 
 /* --- the loop ----------------------------------------------------------------------------------
@@ -396,12 +396,12 @@ static bool machine_plan_plain(weir_machine *machine, int64_t now_us, weir_opera
   weir_rule_state *end = machine->rule_states + frame->stack->count;
   int64_t charge = 0;
   if (machine->phases_only || (!machine->only_windows && frame->stack->count > 1)) return false;
-  for (const weir_request_state *request = frame->requests; request != NULL;
-       request = request->next) {
-    if (request->kind != WEIR_TAKE || request->costs != NULL || request->waits || request->pays ||
-        request->member || (request->ends != NULL && !machine->only_windows) || request->charge < 1)
+  for (const weir_claim *request = frame->requests; request != NULL; request = request->next) {
+    if (request->ask.kind != WEIR_TAKE || request->ask.costs != NULL || request->ask.waits ||
+        (request->ask.terms != WEIR_PLAIN && !weir_ask_is_ahead(&request->ask)) ||
+        (request->ask.ends != NULL && !machine->only_windows) || request->verdict.charge < 1)
       return false;
-    charge += request->charge;
+    charge += request->verdict.charge;
   }
   frame->now_us = now_us;
   frame->operations = operations;
@@ -418,14 +418,14 @@ static bool machine_plan_plain(weir_machine *machine, int64_t now_us, weir_opera
 }
 
 /* What is left behind a request of it. */
-static weir_decision machine_tell_plain(weir_rule_state *r, const weir_request_state *request) {
-  r->room -= request->charge;
+static weir_decision machine_tell_plain(weir_rule_state *r, const weir_claim *request) {
+  r->room -= request->verdict.charge;
   return (weir_decision){.allowed = true,
                          .limit = r->rule->capacity,
                          .remaining = r->room,
                          .reset_after_us = r->reset_after_us,
-                         .delay_us = request->decision.delay_us,
-                         .cost = request->held + request->charge,
+                         .delay_us = request->verdict.decision.delay_us,
+                         .cost = request->verdict.held + request->verdict.charge,
                          .at_us = r->frame->now_us};
 }
 
@@ -439,17 +439,17 @@ static bool machine_end_plain(weir_machine *machine) {
     if (operation->outcome != WEIR_DONE || !rules[i].method->plain->end(&rules[i], operation))
       return false;
   }
-  for (weir_request_state *request = frame->requests; request != NULL; request = request->next) {
+  for (weir_claim *request = frame->requests; request != NULL; request = request->next) {
     if (rule_count == 1) {
-      request->decision = machine_tell_plain(rules, request);
+      request->verdict.decision = machine_tell_plain(rules, request);
     } else {
       weir_decision figures[WEIR_RULES_MOST];
       for (size_t i = 0; i < rule_count; i++)
         figures[i] = machine_tell_plain(&rules[i], request);
-      request->decision = weir_decide_speak(frame->stack, figures, request, 0);
+      request->verdict.decision = weir_decide_speak(frame->stack, figures, request, 0);
     }
-    request->status = WEIR_OK;
-    request->settled = true;
+    request->verdict.status = WEIR_OK;
+    request->verdict.answered = true;
   }
   for (size_t i = 0; i < rule_count; i++)
     weir_expect_change(&rules[i], rules[i].charge);
@@ -478,7 +478,7 @@ static void machine_leave_plain(weir_machine *machine) {
  */
 
 weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
-                             weir_request_state *requests, weir_operation *operations) {
+                             weir_claim *requests, weir_operation *operations) {
   weir_frame *frame = &machine->frame;
   if (memo == NULL)
     memset(frame->memo, 0, machine->memo_bytes);
@@ -487,15 +487,15 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   frame->requests = requests;
   frame->lost = 0;
   frame->believes_firm = machine->only_windows && !frame->stack->count_all;
-  for (weir_request_state *request = requests; request != NULL; request = request->next) {
-    weir_request_offer(frame->stack, request);
-    if (request->kind != WEIR_TAKE || request->up_to) frame->believes_firm = false;
+  for (weir_claim *request = requests; request != NULL; request = request->next) {
+    weir_claim_offer(frame->stack, request);
+    if (request->ask.kind != WEIR_TAKE || request->ask.up_to) frame->believes_firm = false;
   }
   machine->failure = WEIR_OK;
   machine->in_order = machine->again = machine->looks_along = false;
   machine->away = machine->gone = false;
   machine->pauses = 0;
-  machine->course = courses[requests->kind];
+  machine->course = courses[requests->ask.kind];
   frame->memo->denied_cost = 0;
   machine->plain = !machine_looks_first(machine) && machine_plan_plain(machine, now_us, operations);
   if (machine->plain) return WEIR_TURN_EXECUTE;
@@ -524,7 +524,7 @@ weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
  */
 
 /* A rule that counts gives back a part of its group's charge as well as all of it. */
-bool weir_machine_keeps(const weir_machine *machine, const weir_request_state *request) {
+bool weir_machine_keeps(const weir_machine *machine, const weir_claim *request) {
   const weir_frame *frame = &machine->frame;
   bool alone = frame->requests == request && request->next == NULL;
   bool counts = true;
@@ -533,7 +533,7 @@ bool weir_machine_keeps(const weir_machine *machine, const weir_request_state *r
   return frame->stack->count_all || (!counts && !alone);
 }
 
-weir_turn weir_machine_give_up(weir_machine *machine, weir_request_state *request,
+weir_turn weir_machine_give_up(weir_machine *machine, weir_claim *request,
                                weir_operation *operations) {
   weir_decide_give_up(machine, request);
   machine->again = machine->looks_along = false;

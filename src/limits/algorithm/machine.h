@@ -44,17 +44,18 @@ bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool fi
 bool weir_decide_keeps(weir_rule_state *r);
 
 /* A denial that can be repeated speaks for every request that asks no less. */
-static inline bool weir_is_repeatable(const weir_request_state *request) {
-  return request->kind == WEIR_TAKE && request->costs == NULL && !request->up_to && !request->waits;
+static inline bool weir_is_repeatable(const weir_claim *request) {
+  return request->ask.kind == WEIR_TAKE && request->ask.costs == NULL && !request->ask.up_to &&
+         !request->ask.waits;
 }
 
 /* One answer out of what all rules that take part say: those with a cost. `denying`: one bit for each
  * that denies. */
 weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision figures[],
-                                const weir_request_state *request, unsigned denying);
+                                const weir_claim *request, unsigned denying);
 
 /* A member that was admitted no longer is: what goes back is in each rule state's `unused`. */
-void weir_decide_give_up(weir_machine *machine, weir_request_state *request);
+void weir_decide_give_up(weir_machine *machine, weir_claim *request);
 
 /* Settles peeks that waited for takes before them. */
 void weir_decide_rest(weir_machine *machine);
@@ -63,7 +64,7 @@ void weir_decide_rest(weir_machine *machine);
 void weir_decide_denied(weir_machine *machine);
 
 /* What a settlement is told: as a request that was admitted behind it. */
-void weir_decide_settled(weir_machine *machine, weir_request_state *request);
+void weir_decide_settled(weir_machine *machine, weir_claim *request);
 
 /* What an outcome that is no answer means for the requests. Notes it where it shows that the store
  * is away: then a policy may answer in its stead. */

@@ -43,9 +43,8 @@ void weir_plan_take_back(weir_machine *machine, weir_rule_state *r) {
 }
 
 bool weir_has_takes(const weir_frame *frame) {
-  for (const weir_request_state *request = frame->requests; request != NULL;
-       request = request->next)
-    if (!request->settled && request->kind == WEIR_TAKE) return true;
+  for (const weir_claim *request = frame->requests; request != NULL; request = request->next)
+    if (!request->verdict.answered && request->ask.kind == WEIR_TAKE) return true;
   return false;
 }
 

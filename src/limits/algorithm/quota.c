@@ -117,9 +117,9 @@ static bool quota_is_ageing(const weir_rule_state *r) {
 
 /* What goes back of a charge of this stamp; below 0: nothing does. */
 static int64_t quota_back_us(const weir_rule_state *r) {
-  const weir_request_state *request = r->frame->requests;
-  bool settles_down = request->kind == WEIR_SETTLE && request->costs[r->index] < 0;
-  return request->kind == WEIR_REFUND || settles_down ? request->at_us : -1;
+  const weir_claim *request = r->frame->requests;
+  bool settles_down = request->ask.kind == WEIR_SETTLE && request->ask.costs[r->index] < 0;
+  return request->ask.kind == WEIR_REFUND || settles_down ? request->ask.at_us : -1;
 }
 
 /* Whether what the memo keeps is a window for now, and the one that was charged at that moment: a window
@@ -178,11 +178,12 @@ static void quota_ask_anew(weir_rule_state *r) {
  * stays open: it must still hold the window before. */
 static bool quota_follows_none(const weir_rule_state *r) {
   const quota_state *state = r->state;
-  const weir_request_state *request = r->frame->requests; /* NULL: by the memory alone */
+  const weir_claim *request = r->frame->requests; /* NULL: by the memory alone */
   int64_t own = state->opens[OWN];
   bool inside =
       own >= 0 && own < state->at_us; /* another rule's window begins within one of this */
-  return request != NULL && request->early && own != UNREAD && !inside && state->opens[BEFORE] < 0;
+  return request != NULL && request->ask.terms == WEIR_AHEAD_NEXT && own != UNREAD && !inside &&
+         state->opens[BEFORE] < 0;
 }
 
 /* Draws the conclusion from what was read: a start, or the next group if this one is closed, or
@@ -279,10 +280,10 @@ static void quota_plan_start(weir_rule_state *r, int64_t charged) {
 static void quota_look(weir_rule_state *r) {
   quota_state *state = r->state;
   int64_t back_us = quota_back_us(r), now_us = r->frame->now_us, period = r->rule->period_us;
-  bool settles = r->frame->requests->kind == WEIR_SETTLE;
+  bool settles = r->frame->requests->ask.kind == WEIR_SETTLE;
   if (state->counted) return;
   quota_ask_anew(r);
-  if (r->step++ == 0 && (r->frame->requests->kind == WEIR_REFUND || back_us >= 0) &&
+  if (r->step++ == 0 && (r->frame->requests->ask.kind == WEIR_REFUND || back_us >= 0) &&
       !(settles && quota_covers(r, back_us)))
     quota_aim(r, quota_is_stamp(back_us) ? back_us : now_us);
   quota_find_window(r);
@@ -304,7 +305,8 @@ static void quota_look(weir_rule_state *r) {
 
 /* Closes the group before, unless something opened in it. */
 static void quota_plan_closing(weir_rule_state *r) {
-  if (!r->frame->requests->early) quota_plan_open(r, WEIR_CREATE, BEFORE); /* with 0 */
+  if (r->frame->requests->ask.terms != WEIR_AHEAD_NEXT)
+    quota_plan_open(r, WEIR_CREATE, BEFORE); /* with 0 */
   quota_plan_open(r, WEIR_GET, BEFORE);
 }
 
@@ -442,7 +444,7 @@ static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
     quota_answer_open(r, operation);
     return;
   }
-  bool settles = r->frame->requests->kind == WEIR_SETTLE;
+  bool settles = r->frame->requests->ask.kind == WEIR_SETTLE;
   if (operation->kind != WEIR_GET && operation->kind != WEIR_ADD &&
       !(operation->kind == WEIR_SUB && settles))
     return;
@@ -488,7 +490,7 @@ static bool quota_end_plain(weir_rule_state *r, const weir_operation *operation)
 /* --- deciding ----------------------------------------------------------------------------------
  */
 
-static int64_t quota_room(const weir_rule_state *r, const weir_request_state *request) {
+static int64_t quota_room(const weir_rule_state *r, const weir_claim *request) {
   const quota_state *state = r->state;
   (void)request;
   if (quota_follows_none(r)) return 0;
@@ -502,7 +504,7 @@ static int64_t quota_count(weir_rule_state *r, int64_t cost) {
 }
 
 /* A look counts what it lets pass, of which the first is to open the window. */
-static void quota_figures(const weir_rule_state *r, const weir_request_state *request, int64_t cost,
+static void quota_figures(const weir_rule_state *r, const weir_claim *request, int64_t cost,
                           bool denied, weir_decision *decision) {
   const quota_state *state = r->state;
   (void)cost;
@@ -521,16 +523,17 @@ static void quota_expect(weir_rule_state *r, int64_t cost) {
 
 /* Where the window of the stamp is not to be found it was lost, or reset: less is charged than was,
  * which matters only as long as that window would be open. */
-static bool quota_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
+static bool quota_refund(weir_rule_state *r, const weir_claim *request, int64_t cost) {
   const quota_state *state = r->state;
   quota_memory *memory = r->memory;
   bool found = state->start_us >= 0;
   int64_t count = state->counted ? state->count : memory->count;
   r->unused = 0;
   if (state->over) return true;
-  if (request->kind == WEIR_REFUND) memory->known = false; /* perhaps it is not the window of now */
-  if (!quota_is_stamp(request->at_us)) return false;
-  int64_t start_us = found ? state->start_us : request->at_us;
+  if (request->ask.kind == WEIR_REFUND)
+    memory->known = false; /* perhaps it is not the window of now */
+  if (!quota_is_stamp(request->ask.at_us)) return false;
+  int64_t start_us = found ? state->start_us : request->ask.at_us;
   if (r->frame->now_us - start_us >= r->rule->period_us) return true;
   if (!found || count < cost) return false;
   r->unused = cost;

@@ -26,18 +26,17 @@
  */
 
 static void refund_look_plan(weir_machine *machine, weir_rule_state *r) {
-  if (weir_request_cost(machine->frame.requests, r->index) != 0)
-    r->method->plan(r, WEIR_PHASE_LOOK);
+  if (weir_claim_cost(machine->frame.requests, r->index) != 0) r->method->plan(r, WEIR_PHASE_LOOK);
 }
 
 /* What goes back, and whether that much is charged at all. Whether it arrives or not, it is expected no
  * more. */
 static void refund_look_end(weir_machine *machine) {
-  const weir_request_state *request = machine->frame.requests;
+  const weir_claim *request = machine->frame.requests;
   size_t count = machine->frame.stack->count;
   for (size_t i = 0; i < count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
-    int64_t cost = weir_request_cost(request, i);
+    int64_t cost = weir_claim_cost(request, i);
     if (cost == 0 || r->method->refund(r, request, cost)) continue;
     weir_machine_settle_alone(machine, WEIR_BAD_COST);
     return;
@@ -85,7 +84,7 @@ const weir_course weir_refund_course = {
 
 /* What of its cost is still to be settled under rule i: above 0 charged, below 0 given back. */
 static int64_t open_cost(const weir_machine *machine, size_t i) {
-  return machine->open >> i & 1U ? machine->frame.requests->costs[i] : 0;
+  return machine->open >> i & 1U ? machine->frame.requests->ask.costs[i] : 0;
 }
 
 /* Moves what is to be charged to the moment of its charge. What goes back was chosen by what was seen
@@ -141,20 +140,20 @@ static void settle_look_end(weir_machine *machine) {
  * be there. */
 static void settle_begin(weir_machine *machine) {
   weir_frame *frame = &machine->frame;
-  const weir_request_state *request = frame->requests;
+  const weir_claim *request = frame->requests;
   frame->blind = !frame->memo->unsure;
   machine->written = false;
   machine->open = 0;
   for (size_t i = 0; i < frame->stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
     const weir_method *method = r->method;
-    int64_t cost = request->costs[i];
-    if (request->settlement != NULL) request->settlement[i] = 0;
+    int64_t cost = request->ask.costs[i];
+    if (request->ask.settlement != NULL) request->ask.settlement[i] = 0;
     if (cost == 0) continue;
     machine->open |= 1U << i;
     if (cost < 0)
       frame->blind = frame->blind && method->windows != NULL &&
-                     method->windows->sure(r, request->at_us, -cost);
+                     method->windows->sure(r, request->ask.at_us, -cost);
     else
       frame->blind = frame->blind && method->blind(r);
   }
@@ -168,7 +167,7 @@ static void settle_begin(weir_machine *machine) {
  * stays, unless the count would overflow. What fits beside a rule's failed reads is not known: then all
  * of its charge goes back. */
 static void settle_charges(weir_machine *machine, unsigned failed) {
-  const weir_request_state *request = machine->frame.requests;
+  const weir_claim *request = machine->frame.requests;
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     if (open_cost(machine, i) <= 0 || !r->charged) continue;
@@ -182,7 +181,7 @@ static void settle_charges(weir_machine *machine, unsigned failed) {
       r->method->count(r, kept);
       weir_expect_overrun(r, kept);
     }
-    if (request->settlement != NULL) request->settlement[i] = kept;
+    if (request->ask.settlement != NULL) request->ask.settlement[i] = kept;
     machine->open &= ~(1U << i);
     machine->written = true;
   }
@@ -196,23 +195,23 @@ static void settle_charge_end(weir_machine *machine) {
 /* A settlement that wrote something is not to be asked for again; of any other nothing is settled, also
  * where there was nothing to write. */
 static void fail(weir_machine *machine, weir_status status) {
-  const weir_request_state *request = machine->frame.requests;
+  const weir_claim *request = machine->frame.requests;
   bool written = machine->written;
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
     int64_t cost = open_cost(machine, i);
     written = written || (cost < 0 && r->went_back) || (cost > 0 && r->unused > 0);
   }
-  for (size_t i = 0; !written && request->settlement != NULL && i < machine->frame.stack->count;
+  for (size_t i = 0; !written && request->ask.settlement != NULL && i < machine->frame.stack->count;
        i++)
-    request->settlement[i] = 0;
+    request->ask.settlement[i] = 0;
   weir_machine_fail(machine, written ? WEIR_UNKNOWN_OUTCOME : status);
 }
 
 /* What some rule has to keep charged is told. Charges that others were faster than are tried again: after
  * a pause, or, where it was read meanwhile what there is, at once. */
 static void settle_back_end(weir_machine *machine) {
-  weir_request_state *request = machine->frame.requests;
+  weir_claim *request = machine->frame.requests;
   bool kept_out = false, others = false;
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
@@ -220,7 +219,7 @@ static void settle_back_end(weir_machine *machine) {
     if (r->conflict && cost > 0) others = true;
     if (r->conflict && cost < 0) kept_out = true;
     if (cost >= 0 || r->conflict) continue;
-    if (request->settlement != NULL) request->settlement[i] = cost + r->unused;
+    if (request->ask.settlement != NULL) request->ask.settlement[i] = cost + r->unused;
     machine->written = machine->written || r->went_back;
     machine->open &= ~(1U << i);
   }

@@ -51,8 +51,8 @@ static inline bool recall(const weir_view *view, size_t i, recalled *to) {
   return to->r.method->recall(&to->r);
 }
 
-bool weir_view_recall(const weir_view *view, size_t i, const weir_request_state *request,
-                      int64_t cost, int64_t *room, weir_decision *figures) {
+bool weir_view_recall(const weir_view *view, size_t i, const weir_claim *request, int64_t cost,
+                      int64_t *room, weir_decision *figures) {
   recalled to;
   if (!recall(view, i, &to)) return false;
   *room = to.r.method->room(&to.r, request);
@@ -83,14 +83,14 @@ void weir_view_known(const weir_view *view, size_t i, weir_known *known) {
 /* --- requests ----------------------------------------------------------------------------------
  */
 
-bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_request_state *request) {
+bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_claim *request) {
   size_t i = 0;
-  weir_request_offer(stack, request);
-  while (i < stack->count && weir_request_cost(request, i) <= stack->rules[i].capacity)
+  weir_claim_offer(stack, request);
+  while (i < stack->count && weir_claim_cost(request, i) <= stack->rules[i].capacity)
     i++;
   if (i == stack->count) return false;
   const weir_rule *rule = &stack->rules[i];
-  request->decision = (weir_decision){
+  request->verdict.decision = (weir_decision){
       .source = WEIR_SOURCE_LOCAL,
       .rule = (uint32_t)i,
       .limit = rule->capacity,
@@ -98,45 +98,46 @@ bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_request_sta
       .retry_after_us = WEIR_NEVER,
       .reset_after_us = WEIR_NOT_KNOWN,
       .delay_us = rule->hold_us,
-      .cost = request->costs != NULL ? WEIR_OWN_COSTS : request->cost,
+      .cost = request->ask.costs != NULL ? WEIR_OWN_COSTS : request->ask.cost,
       .at_us = now_us,
   };
-  request->status = WEIR_OK;
-  return request->settled = true;
+  request->verdict.status = WEIR_OK;
+  return request->verdict.answered = true;
 }
 
 /* What each rule says to this request, and which of them deny it. False: too little is known. */
-static bool recall_all(const weir_view *view, const weir_request_state *request,
+static bool recall_all(const weir_view *view, const weir_claim *request,
                        weir_decision figures[WEIR_RULES_MOST], unsigned *denying) {
   size_t i = 0;
   *denying = 0;
   do { /* a stack has a rule */
     int64_t room;
-    figures[i] = (weir_decision){.cost = request->charge};
-    if (!weir_view_recall(view, i, request, request->charge, &room, &figures[i])) return false;
-    if (room < request->charge) *denying |= 1U << i;
+    figures[i] = (weir_decision){.cost = request->verdict.charge};
+    if (!weir_view_recall(view, i, request, request->verdict.charge, &room, &figures[i]))
+      return false;
+    if (room < request->verdict.charge) *denying |= 1U << i;
   } while (++i < view->stack->count);
   return true;
 }
 
 static void settle(const weir_view *view, const weir_decision figures[], unsigned denying,
-                   weir_request_state *request) {
-  request->decision = weir_decide_speak(view->stack, figures, request, denying);
-  request->decision.source = WEIR_SOURCE_LOCAL;
-  request->decision.at_us = view->now_us;
-  request->status = WEIR_OK;
-  request->settled = true;
+                   weir_claim *request) {
+  request->verdict.decision = weir_decide_speak(view->stack, figures, request, denying);
+  request->verdict.decision.source = WEIR_SOURCE_LOCAL;
+  request->verdict.decision.at_us = view->now_us;
+  request->verdict.status = WEIR_OK;
+  request->verdict.answered = true;
 }
 
-bool weir_settle_locally(const weir_view *view, weir_request_state *request) {
+bool weir_settle_locally(const weir_view *view, weir_claim *request) {
   const weir_memo *memo = view->memo;
   weir_decision figures[WEIR_RULES_MOST];
   unsigned denying;
   if (!view->settings->local_denial || memo->denied_cost == 0 ||
       view->now_us < memo->denied_at_us || view->now_us >= memo->denied_until_us)
     return false;
-  weir_request_offer(view->stack, request);
-  if (request->charge < memo->denied_cost) return false;
+  weir_claim_offer(view->stack, request);
+  if (request->verdict.charge < memo->denied_cost) return false;
   if (view->stack->count_all || !weir_is_repeatable(request)) return false;
   if (!recall_all(view, request, figures, &denying) || denying == 0) return false;
   settle(view, figures, denying, request);
@@ -144,55 +145,54 @@ bool weir_settle_locally(const weir_view *view, weir_request_state *request) {
 }
 
 /* What rule i tells an admitted request. False: too little is known. */
-static bool tell(const weir_view *view, size_t i, const weir_request_state *request,
+static bool tell(const weir_view *view, size_t i, const weir_claim *request,
                  weir_decision *figures) {
   recalled to;
   if (!recall(view, i, &to)) return false;
-  to.r.method->figures(&to.r, request, request->charge, false, figures);
+  to.r.method->figures(&to.r, request, request->verdict.charge, false, figures);
   return true;
 }
 
 /* The same of one rule that admits: it speaks for itself. */
-static void settle_alone(const weir_view *view, const weir_decision *figures,
-                         weir_request_state *request) {
-  request->decision = (weir_decision){.allowed = true,
-                                      .source = WEIR_SOURCE_LOCAL,
-                                      .limit = view->stack->rules[0].capacity,
-                                      .remaining = figures->remaining,
-                                      .reset_after_us = figures->reset_after_us,
-                                      .cost = request->held + request->charge,
-                                      .at_us = view->now_us};
-  request->status = WEIR_OK;
-  request->settled = true;
+static void settle_alone(const weir_view *view, const weir_decision *figures, weir_claim *request) {
+  request->verdict.decision =
+      (weir_decision){.allowed = true,
+                      .source = WEIR_SOURCE_LOCAL,
+                      .limit = view->stack->rules[0].capacity,
+                      .remaining = figures->remaining,
+                      .reset_after_us = figures->reset_after_us,
+                      .cost = request->verdict.held + request->verdict.charge,
+                      .at_us = view->now_us};
+  request->verdict.status = WEIR_OK;
+  request->verdict.answered = true;
 }
 
 /* What others have of the limit is in the memo, as far as this process knows; what it holds itself
  * counts there as charged, and is room. */
-bool weir_settle_leased(const weir_view *view, int64_t room, bool must,
-                        weir_request_state *request) {
+bool weir_settle_leased(const weir_view *view, int64_t room, bool must, weir_claim *request) {
   const weir_stack *stack = view->stack;
   weir_decision figures[WEIR_RULES_MOST];
   bool known = true;
   size_t i = 0;
   do { /* a stack has a rule */
-    figures[i] = (weir_decision){.cost = request->charge};
+    figures[i] = (weir_decision){.cost = request->verdict.charge};
     known = known && tell(view, i, request, &figures[i]);
     figures[i].remaining = weir_rule_remaining(&stack->rules[i], figures[i].remaining, room);
   } while (++i < stack->count);
   if (!known && !must) return false;
   for (i = 0; i < stack->count && !known; i++)
-    figures[i] = (weir_decision){.cost = request->charge, .remaining = WEIR_NOT_KNOWN};
-  request->decision.delay_us = 0;
+    figures[i] = (weir_decision){.cost = request->verdict.charge, .remaining = WEIR_NOT_KNOWN};
+  request->verdict.decision.delay_us = 0;
   if (stack->count == 1)
     settle_alone(view, &figures[0], request);
   else
     settle(view, figures, 0, request);
-  if (!known) request->decision.reset_after_us = WEIR_NOT_KNOWN;
+  if (!known) request->verdict.decision.reset_after_us = WEIR_NOT_KNOWN;
   return known;
 }
 
 /* A rule that denies tells its own wait; where none does, the pause is what it waits for. */
-bool weir_settle_paused(const weir_view *view, int64_t pause_us, weir_request_state *request) {
+bool weir_settle_paused(const weir_view *view, int64_t pause_us, weir_claim *request) {
   weir_decision figures[WEIR_RULES_MOST];
   unsigned denying;
   if (!view->settings->local_denial || !weir_is_repeatable(request) ||

@@ -14,8 +14,8 @@ typedef struct weir_view {
 
 /* What fits under rule i for a request with these wishes, and what a cost would be told, unless `figures`
  * is NULL. False: too little is known. */
-bool weir_view_recall(const weir_view *view, size_t i, const weir_request_state *request,
-                      int64_t cost, int64_t *room, weir_decision *figures);
+bool weir_view_recall(const weir_view *view, size_t i, const weir_claim *request, int64_t cost,
+                      int64_t *room, weir_decision *figures);
 
 /* When the first of the windows that are open now ends, and the next begins. 0: too little is known, or
  * some rule has no such windows. */
@@ -26,17 +26,16 @@ void weir_view_known(const weir_view *view, size_t i, weir_known *known);
 
 /* Settles a request that needs no store: a cost that never fits, or one that the memo shows to be
  * denied. An up-to request is cut to what can fit at all. */
-bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_request_state *request);
-bool weir_settle_locally(const weir_view *view, weir_request_state *request);
+bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_claim *request);
+bool weir_settle_locally(const weir_view *view, weir_claim *request);
 
 /* Settles as admitted a request whose cost was charged before, of which `room` is left. False: what
  * is known is not enough for its figures, and it is not settled unless it must be: then they are
  * WEIR_NOT_KNOWN. */
-bool weir_settle_leased(const weir_view *view, int64_t room, bool must,
-                        weir_request_state *request);
+bool weir_settle_leased(const weir_view *view, int64_t room, bool must, weir_claim *request);
 
 /* Settles as denied a request that makes way for others until pause_us from now. False: too little
  * is known to tell it when to come again. */
-bool weir_settle_paused(const weir_view *view, int64_t pause_us, weir_request_state *request);
+bool weir_settle_paused(const weir_view *view, int64_t pause_us, weir_claim *request);
 
 #endif

@@ -205,7 +205,7 @@ static void window_answer(weir_rule_state *r, const weir_operation *operation) {
   int64_t counts[WEIR_LANES_MOST];
   if (operation->kind == WEIR_DROP) return;
   if (operation->kind == WEIR_ADD) r->charged = true;
-  bool stale = operation->kind == WEIR_SUB && r->frame->requests->kind != WEIR_SETTLE;
+  bool stale = operation->kind == WEIR_SUB && r->frame->requests->ask.kind != WEIR_SETTLE;
   int lanes = r->rule->lanes;
   int64_t place = operation->counter.index * lanes - memory->first;
   weir_cells_decode(r->rule, weir_stored_before(operation), counts);
@@ -281,7 +281,7 @@ static void window_plan(weir_rule_state *r, weir_phase phase) {
     case WEIR_PHASE_TAKE_BACK:
       weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, charged)->delta =
           r->unused * window_unit(rule, r->place);
-      if (frame->blind && frame->requests->kind == WEIR_SETTLE && !r->charged)
+      if (frame->blind && frame->requests->ask.kind == WEIR_SETTLE && !r->charged)
         window_plan_reads(r, charged, TO_TELL);
       break;
     case WEIR_PHASE_RESET:
@@ -387,7 +387,7 @@ static bool window_end_plain(weir_rule_state *r, const weir_operation *operation
 /* --- deciding ----------------------------------------------------------------------------------
  */
 
-static int64_t window_room(const weir_rule_state *r, const weir_request_state *request) {
+static int64_t window_room(const weir_rule_state *r, const weir_claim *request) {
   (void)request;
   return weir_cells_remaining(r->rule, &((const window_state *)r->state)->span);
 }
@@ -409,8 +409,8 @@ static int64_t window_count(weir_rule_state *r, int64_t cost) {
   return memory->cells[r->place - memory->first].count += cost;
 }
 
-static void window_figures(const weir_rule_state *r, const weir_request_state *request,
-                           int64_t cost, bool denied, weir_decision *decision) {
+static void window_figures(const weir_rule_state *r, const weir_claim *request, int64_t cost,
+                           bool denied, weir_decision *decision) {
   const weir_cell_span *span = &((const window_state *)r->state)->span;
   int64_t now_us = r->frame->now_us;
   decision->remaining = window_room(r, request);
@@ -424,9 +424,9 @@ static void window_expect(weir_rule_state *r, int64_t cost) {
                     cost);
 }
 
-static bool window_refund(weir_rule_state *r, const weir_request_state *request, int64_t cost) {
+static bool window_refund(weir_rule_state *r, const weir_claim *request, int64_t cost) {
   const weir_cell_span *span = &((const window_state *)r->state)->span;
-  int64_t cell = request->at_us / r->rule->cell_us;
+  int64_t cell = request->ask.at_us / r->rule->cell_us;
   r->unused = 0;
   if (cell < span->first || (cell == span->first && span->left_us == 0 && cell != span->current))
     return true;

@@ -85,7 +85,7 @@ static weir_limiter *local_of(weir_limiter *limiter) {
 /* --- beginning ---------------------------------------------------------------------------------
  */
 
-static weir_status settle_inside(void *local, weir_request_state *request) {
+static weir_status settle_inside(void *local, weir_claim *request) {
   return weir_limiter_answer(local, request, NULL);
 }
 
@@ -98,7 +98,7 @@ static weir_inside inside_of(const weir_limiter *limiter, weir_limiter *local) {
 }
 
 static bool begin(weir_limiter *limiter, weir_limiter *local, weir_memo_entry *entry,
-                  const weir_request_state *request, const weir_pool *pools, int64_t now_us) {
+                  const weir_claim *request, const weir_pool *pools, int64_t now_us) {
   const weir_inside inside = inside_of(limiter, local);
   weir_account_inherit(limiter, &inside, entry, request, now_us);
   bool afresh = entry->account != NULL;
@@ -115,17 +115,17 @@ static bool begin(weir_limiter *limiter, weir_limiter *local, weir_memo_entry *e
 }
 
 /* One that was never sent knows nothing new: the store may have answered another meanwhile. */
-static bool was_away(const weir_request_state *request) {
-  return request->status != WEIR_OK && !request->unasked;
+static bool was_away(const weir_claim *request) {
+  return request->verdict.status != WEIR_OK && !request->unasked;
 }
 
 /* Locks the request's entry, with an account of this outage. What shares rest on is read with no
  * entry locked. NULL, and nothing locked: no memory. */
 static weir_memo_entry *lock_account(weir_limiter *limiter, weir_limiter *local,
-                                     const weir_request_state *request, bool *begun) {
+                                     const weir_claim *request, bool *begun) {
   weir_pool pools[WEIR_RULES_MOST];
   for (bool read = false;; read = true) {
-    weir_memo_entry *entry = weir_limiter_lock(limiter, request->key, request->key_length);
+    weir_memo_entry *entry = weir_limiter_lock(limiter, request->ask.key, request->ask.key_length);
     if (entry == NULL) return NULL;
     int64_t now_us = weir_limiter_now(limiter);
     bool ready = entry->account != NULL && !weir_account_is_quiet(entry->account, now_us);
@@ -151,16 +151,16 @@ static void roll(weir_limiter *limiter, weir_account *account) {
 }
 
 /* The answer is for this request. */
-static void tell_account(weir_account *account, const weir_request_state *request) {
+static void tell_account(weir_account *account, const weir_claim *request) {
   if (!was_away(request)) return;
-  account->away = request->away;
-  account->will_hold = account->will_hold || request->gone;
+  account->away = request->verdict.away;
+  account->will_hold = account->will_hold || request->verdict.gone;
 }
 
 /* What was sent and not answered most likely counts in the store, so it is not owed. */
-static bool answer_by_account(weir_limiter *limiter, const weir_request_state *request,
+static bool answer_by_account(weir_limiter *limiter, const weir_claim *request,
                               weir_decision *decision, bool *met) {
-  bool owes = request->status != WEIR_UNKNOWN_OUTCOME;
+  bool owes = request->verdict.status != WEIR_UNKNOWN_OUTCOME;
   weir_limiter *local = local_of(limiter);
   if (local == NULL) return false;
   bool begun;
@@ -186,32 +186,32 @@ static bool answer_by_account(weir_limiter *limiter, const weir_request_state *r
 
 /* Under contention payments would contend as well. And a log tells too little of what is left to be
  * continued, and is not paid: what the store may still decide is left to it. */
-static bool has_account(const weir_limiter *limiter, const weir_request_state *request) {
-  if (limiter->fallback != WEIR_FALLBACK_LOCAL || request->status == WEIR_CONTENDED) return false;
+static bool has_account(const weir_limiter *limiter, const weir_claim *request) {
+  if (limiter->fallback != WEIR_FALLBACK_LOCAL || request->verdict.status == WEIR_CONTENDED)
+    return false;
   for (size_t i = 0; i < limiter->stack.count; i++)
-    if (!request->away && weir_rule_takes_one(&limiter->stack.rules[i])) return false;
+    if (!request->verdict.away && weir_rule_takes_one(&limiter->stack.rules[i])) return false;
   return true;
 }
 
-void weir_limiter_fall_back(weir_limiter *limiter, weir_request_state *request,
-                            weir_message *message) {
-  weir_status failure = request->status;
+void weir_limiter_fall_back(weir_limiter *limiter, weir_claim *request, weir_message *message) {
+  weir_status failure = request->verdict.status;
   if (request->withheld && failure == WEIR_OK) {
     /* It only looked, and has found the store: its account had no room for it and admits nothing
      * beside a store that answers, whatever room there is by now. It may come again soon. */
-    request->decision =
-        weir_policy_decide(WEIR_FALLBACK_DENY, WEIR_SOURCE_LATE, &limiter->stack, request->cost,
-                           request->costs, weir_limiter_now(limiter));
-    request->decision.source = WEIR_SOURCE_FALLBACK;
+    request->verdict.decision =
+        weir_policy_decide(WEIR_FALLBACK_DENY, WEIR_SOURCE_LATE, &limiter->stack, request->ask.cost,
+                           request->ask.costs, weir_limiter_now(limiter));
+    request->verdict.decision.source = WEIR_SOURCE_FALLBACK;
     return;
   }
-  weir_source source = request->away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
+  weir_source source = request->verdict.away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
   bool met = true;
   if (!has_account(limiter, request) ||
-      !answer_by_account(limiter, request, &request->decision, &met))
-    request->decision =
-        weir_policy_decide(limiter->fallback, source, &limiter->stack, request->cost,
-                           request->costs, weir_limiter_now(limiter));
+      !answer_by_account(limiter, request, &request->verdict.decision, &met))
+    request->verdict.decision =
+        weir_policy_decide(limiter->fallback, source, &limiter->stack, request->ask.cost,
+                           request->ask.costs, weir_limiter_now(limiter));
   if (!met && message != NULL) {
     weir_message why = *message;
     weir_message_set(
@@ -220,9 +220,9 @@ void weir_limiter_fall_back(weir_limiter *limiter, weir_request_state *request,
         " (peers)",
         why.text, limiter->peers.count);
   }
-  request->decision.source = source;
-  request->decision.store_status = failure;
-  request->status = WEIR_OK;
+  request->verdict.decision.source = source;
+  request->verdict.decision.store_status = failure;
+  request->verdict.status = WEIR_OK;
 }
 
 /* --- the stand-in ------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ void weir_limiter_fall_back(weir_limiter *limiter, weir_request_state *request,
 
 /* Whether a request for which the account has no room is denied by that: for a while after an
  * outage. During it, such a request is made one that only looks. Counts any other. */
-static bool withholds(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
+static bool withholds(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
                       int64_t now_us) {
   weir_limiter *local = atomic_load_explicit(&limiter->local, memory_order_acquire);
   if (local == NULL) return false;
@@ -242,18 +242,18 @@ static bool withholds(weir_limiter *limiter, weir_memo_entry *entry, weir_reques
 /* Whether a request need not wait for another that finds out whether the store is back: it was away
  * for the key's last request, and has not answered since. Then the account answers it. One of the same
  * call, `earlier` or NULL, goes with it. */
-static bool goes_past(const weir_memo_entry *entry, const weir_request_state *request,
-                      const weir_request_state *earlier) {
+static bool goes_past(const weir_memo_entry *entry, const weir_claim *request,
+                      const weir_claim *earlier) {
   const weir_account *account = entry->account;
-  bool takes = request->kind == WEIR_TAKE || request->withheld;
+  bool takes = request->ask.kind == WEIR_TAKE || request->withheld;
   return takes && entry->busy && earlier == NULL && account->away && account->hold_until_us == 0;
 }
 
-static weir_found divert(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
-                         const weir_request_state *earlier, weir_moment at) {
+static weir_found divert(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
+                         const weir_claim *earlier, weir_moment at) {
   if (withholds(limiter, entry, request, at.now_us)) return WEIR_ANSWERED;
   if (!goes_past(entry, request, earlier)) return WEIR_PASS;
-  request->away = request->unasked = true;
+  request->verdict.away = request->unasked = true;
   return WEIR_PAST;
 }
 
@@ -266,11 +266,11 @@ static void wrap(weir_call *call, weir_group *group) {
                            &group->paid))
     return;
   memcpy(group->offered, group->paid.costs, sizeof group->offered);
-  group->payment = (weir_request_state){.next = group->requests,
-                                        .kind = WEIR_TAKE,
-                                        .pays = true,
+  group->payment = (weir_claim){.next = group->requests,
+                                .ask = {.kind = WEIR_TAKE,
+                                        .terms = WEIR_DEBT,
                                         .payment = &group->paid,
-                                        .costs = group->paid.costs};
+                                        .costs = group->paid.costs}};
   group->requests = &group->payment;
 }
 
@@ -280,7 +280,7 @@ static void after(weir_call *call, weir_group *group) {
   weir_memo_entry *entry = group->entry;
   weir_limiter *local = atomic_load_explicit(&limiter->local, memory_order_acquire);
   const weir_inside inside = inside_of(limiter, local);
-  const weir_request_state *payment = &group->payment;
+  const weir_claim *payment = &group->payment;
   int64_t paid, unpaid, dropped;
   if (group->requests == payment) {
     group->requests = payment->next;
@@ -323,11 +323,11 @@ const weir_stand_in weir_account_stand_in = {
  */
 
 /* Without an account all is over that it admitted, or another limiter did. */
-weir_status weir_outage_give_back(weir_limiter *limiter, const weir_request_state *request,
-                                  bool owed, int64_t rest[WEIR_RULES_MOST], int64_t *paid_us) {
+weir_status weir_outage_give_back(weir_limiter *limiter, const weir_claim *request, bool owed,
+                                  int64_t rest[WEIR_RULES_MOST], int64_t *paid_us) {
   weir_limiter *local = atomic_load_explicit(&limiter->local, memory_order_acquire);
   memset(rest, 0, WEIR_RULES_MOST * sizeof *rest);
-  weir_memo_entry *entry = weir_limiter_lock(limiter, request->key, request->key_length);
+  weir_memo_entry *entry = weir_limiter_lock(limiter, request->ask.key, request->ask.key_length);
   if (entry == NULL) return WEIR_NO_MEMORY;
   bool known = local != NULL && entry->account != NULL;
   if (known) {
@@ -341,7 +341,7 @@ weir_status weir_outage_give_back(weir_limiter *limiter, const weir_request_stat
   for (size_t i = 0; i < limiter->stack.count; i++) /* a place is paid for until its period ends */
     if (weir_rule_is_held(&limiter->stack.rules[i])) rest[i] = 0;
   if (known) return WEIR_OK;
-  return weir_account_may_matter(&limiter->stack, request->at_us, weir_limiter_now(limiter))
+  return weir_account_may_matter(&limiter->stack, request->ask.at_us, weir_limiter_now(limiter))
              ? WEIR_BAD_COST
              : WEIR_OK;
 }
@@ -349,8 +349,7 @@ weir_status weir_outage_give_back(weir_limiter *limiter, const weir_request_stat
 /* --- settling ----------------------------------------------------------------------------------
  */
 
-bool weir_outage_charge(weir_limiter *limiter, const weir_request_state *request,
-                        const int64_t *costs) {
+bool weir_outage_charge(weir_limiter *limiter, const weir_claim *request, const int64_t *costs) {
   bool begun;
   int64_t owed = 0;
   weir_limiter *local = has_account(limiter, request) ? local_of(limiter) : NULL;

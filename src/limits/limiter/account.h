@@ -15,8 +15,7 @@ static inline void weir_account_place(weir_memo_entry *entry, weir_account *acco
 /* Where the limiter takes another's place, and has no account of the entry's key: the other's, and what
  * that knows of the key. */
 void weir_account_inherit(struct weir_limiter *limiter, const weir_inside *inside,
-                          weir_memo_entry *entry, const weir_request_state *request,
-                          int64_t now_us);
+                          weir_memo_entry *entry, const weir_claim *request, int64_t now_us);
 
 /* What groups have taught, those of the limiter before among them. No entry is locked. */
 void weir_limiter_read_pools(struct weir_limiter *limiter, weir_pool pools[WEIR_RULES_MOST]);

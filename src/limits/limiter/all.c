@@ -30,22 +30,22 @@
 enum { TRIES_MOST = 4 };
 
 /* What is known of a member. */
-typedef enum weir_verdict {
+typedef enum weir_result {
   WEIR_NOT_ASKED,
   WEIR_FITS, /* it would be admitted, and nothing of it is charged */
   WEIR_CHARGED,
   WEIR_DENIED,
   WEIR_NO_VERDICT /* an error */
-} weir_verdict;
+} weir_result;
 
 typedef struct weir_member {
   weir_limiter *limiter;
   weir_request *request;
   weir_call *call;
-  weir_request_state state; /* of what it is asked now */
-  weir_decision decision;   /* the last */
+  weir_claim state;       /* of what it is asked now */
+  weir_decision decision; /* the last */
   weir_status status;
-  weir_verdict verdict;
+  weir_result result;
   bool wanted;                        /* is to be asked next */
   bool looked;                        /* a look has shown that it fits */
   bool last;                          /* what it is charged may stay */
@@ -61,10 +61,10 @@ typedef struct weir_all {
   weir_message why;
 } weir_all;
 
-static size_t count_of(const weir_all *all, weir_verdict verdict) {
+static size_t count_of(const weir_all *all, weir_result result) {
   size_t count = 0;
   for (size_t i = 0; i < all->count; i++)
-    count += all->members[i].verdict == verdict;
+    count += all->members[i].result == result;
   return count;
 }
 
@@ -150,10 +150,9 @@ static void begin(weir_member *member, weir_request_kind kind) {
   weir_call *call = member->call;
   member->wanted = false;
   weir_request_begin(member->limiter, member->request, &member->state);
-  member->state.kind = kind;
-  member->state.member = kind == WEIR_TAKE;
-  member->state.looked = member->looked;
-  member->state.places = member->places;
+  member->state.ask.kind = kind;
+  if (kind == WEIR_TAKE) member->state.ask.terms = member->looked ? WEIR_MEMBER_SEEN : WEIR_MEMBER;
+  member->state.ask.places = member->places;
   call->head = call;
   call->also = NULL;
   call->waiter = call->own_waiter;
@@ -188,26 +187,27 @@ static weir_call *take_set(weir_all *all, size_t from, weir_request_kind kind, b
 /* The store's answer, or the policy's; a policy answers for a look as for a charge. */
 static void conclude(weir_all *all, size_t at) {
   weir_member *member = &all->members[at];
-  weir_request_state *state = &member->state;
+  weir_claim *state = &member->state;
   weir_message *why = &member->call->explanation;
-  bool looked = state->kind == WEIR_PEEK && state->status == WEIR_OK;
-  state->kind = WEIR_TAKE;
-  if (member->call->explained == NULL) weir_message_set(why, "%s", weir_status_text(state->status));
-  if (weir_limiter_has_answer(member->limiter, state, state->status))
+  bool looked = state->ask.kind == WEIR_PEEK && state->verdict.status == WEIR_OK;
+  state->ask.kind = WEIR_TAKE;
+  if (member->call->explained == NULL)
+    weir_message_set(why, "%s", weir_status_text(state->verdict.status));
+  if (weir_limiter_has_answer(member->limiter, state, state->verdict.status))
     weir_limiter_fall_back(member->limiter, state, why);
-  member->status = state->status;
-  member->decision = state->decision;
-  if (state->status != WEIR_OK) {
-    member->verdict = WEIR_NO_VERDICT;
+  member->status = state->verdict.status;
+  member->decision = state->verdict.decision;
+  if (state->verdict.status != WEIR_OK) {
+    member->result = WEIR_NO_VERDICT;
     if (at < all->failed) {
       all->failed = at;
       all->why = *why;
     }
-  } else if (state->decision.allowed) {
-    member->verdict = looked ? WEIR_FITS : WEIR_CHARGED;
+  } else if (state->verdict.decision.allowed) {
+    member->result = looked ? WEIR_FITS : WEIR_CHARGED;
     member->looked = looked;
   } else {
-    member->verdict = state->has_room ? WEIR_FITS : WEIR_DENIED;
+    member->result = state->verdict.has_room ? WEIR_FITS : WEIR_DENIED;
   }
 }
 
@@ -220,8 +220,8 @@ static void run_set(weir_all *all, weir_call *first, const bool set[]) {
     weir_member *member = &all->members[i];
     if (!set[i]) continue;
     if (late) {
-      member->state.status = WEIR_TIMEOUT;
-      member->state.settled = true;
+      member->state.verdict.status = WEIR_TIMEOUT;
+      member->state.verdict.answered = true;
     } else {
       weir_call_join(&member->call, member->limiter, &member->state, member->call->at);
     }
@@ -319,17 +319,17 @@ static void refund_set(weir_all *all, size_t from) {
     for (size_t i = from; i < all->count; i++) {
       weir_member *member = &all->members[i];
       if (!set[i]) continue;
-      member->state.alone = true;
-      member->state.costs = member->costs;
-      member->state.at_us = member->decision.at_us;
-      member->state.places = NULL;
+      member->state.ask.alone = true;
+      member->state.ask.costs = member->costs;
+      member->state.ask.at_us = member->decision.at_us;
+      member->state.ask.places = NULL;
       weir_call_join(&member->call, member->limiter, &member->state, member->call->at);
     }
     weir_call_run(first);
     left = false;
     for (size_t i = from; i < all->count && weir_monotonic_us() < until_us; i++) {
       weir_member *member = &all->members[i];
-      if (!set[i] || member->state.status != WEIR_CONTENDED) continue;
+      if (!set[i] || member->state.verdict.status != WEIR_CONTENDED) continue;
       member->wanted = left = true;
     }
   }
@@ -343,15 +343,15 @@ static bool charged_in_store(weir_member *member) {
                           .store_status = decision->store_status,
                           .gives_back = true};
   if (back.charged != WEIR_CHARGED_STORE) {
-    weir_request_state request = {.at_us = decision->at_us,
+    weir_claim request = {.ask = {.at_us = decision->at_us,
                                   .key = member->request->key,
-                                  .key_length = member->request->key_length};
+                                  .key_length = member->request->key_length}};
     for (size_t i = 0; i < limiter->stack.count; i++)
       back.costs[i] = -member->costs[i];
     weir_settlement_make(limiter, &back, &request, NULL);
     return false;
   }
-  if (!limiter->leases || member->state.costs != NULL) return true;
+  if (!limiter->leases || member->state.ask.costs != NULL) return true;
   weir_memo_entry *entry =
       weir_limiter_lock(limiter, member->request->key, member->request->key_length);
   if (entry == NULL) return true;
@@ -364,7 +364,7 @@ static bool charged_in_store(weir_member *member) {
 static void show_returned(weir_member *member) {
   weir_decision *decision = &member->decision;
   int64_t most = decision->limit;
-  member->verdict = WEIR_FITS;
+  member->result = WEIR_FITS;
   decision->allowed = false;
   decision->delay_us = 0;
   if (decision->remaining == WEIR_NOT_KNOWN) return;
@@ -384,7 +384,7 @@ static void give_back(weir_all *all, bool again) {
     const weir_stack *stack = &member->limiter->stack;
     bool some = false;
     member->wanted = false;
-    if (member->verdict != WEIR_CHARGED || (again && stack->count_all)) continue;
+    if (member->result != WEIR_CHARGED || (again && stack->count_all)) continue;
     counters[i] = true;
     for (size_t n = 0; n < stack->count; n++) {
       int64_t cost =
@@ -424,12 +424,12 @@ static void recall_and_look(weir_all *all) {
     weir_member *member = &all->members[i];
     begin(member, WEIR_TAKE);
     weir_key key;
-    weir_key_read(member->limiter->store->secret, member->state.key, member->state.key_length,
-                  &key);
+    weir_key_read(member->limiter->store->secret, member->state.ask.key,
+                  member->state.ask.key_length, &key);
     if (weir_know(member->limiter, &member->state, &key, member->call->at, WEIR_ALL_KEYS,
                   &looks[i])) {
-      member->verdict = WEIR_DENIED;
-      member->decision = member->state.decision;
+      member->result = WEIR_DENIED;
+      member->decision = member->state.verdict.decision;
     }
   }
   if (some_say_no(all)) return;
@@ -439,7 +439,7 @@ static void recall_and_look(weir_all *all) {
 }
 
 static bool is_open(const weir_member *member) {
-  return member->verdict == WEIR_NOT_ASKED || member->verdict == WEIR_FITS;
+  return member->result == WEIR_NOT_ASKED || member->result == WEIR_FITS;
 }
 
 static void charge(weir_all *all) {
@@ -485,7 +485,7 @@ static void charge_in_order(weir_all *all) {
     if (!is_open(order[i])) continue;
     order[i]->wanted = true;
     ask(all, WEIR_TAKE);
-    if (order[i]->verdict != WEIR_CHARGED) return;
+    if (order[i]->result != WEIR_CHARGED) return;
   }
 }
 
@@ -508,8 +508,8 @@ static void look_again(weir_all *all) {
   give_back(all, true);
   for (size_t i = 0; i < all->count; i++) {
     weir_member *member = &all->members[i];
-    member->wanted = member->verdict == WEIR_DENIED;
-    if (member->wanted) member->verdict = WEIR_NOT_ASKED;
+    member->wanted = member->result == WEIR_DENIED;
+    if (member->wanted) member->result = WEIR_NOT_ASKED;
   }
   ask(all, WEIR_PEEK);
 }
@@ -538,13 +538,13 @@ static size_t find_speaker(const weir_all *all) {
   size_t speaker = all->count;
   for (size_t i = 0; i < all->count; i++) {
     const weir_member *member = &all->members[i];
-    if (member->verdict != WEIR_DENIED) continue;
+    if (member->result != WEIR_DENIED) continue;
     if (speaker == all->count || (uint64_t)member->decision.retry_after_us >
                                      (uint64_t)all->members[speaker].decision.retry_after_us)
       speaker = i;
   }
   for (size_t i = 0; i < all->count && speaker == all->count; i++)
-    if (all->members[i].verdict == WEIR_FITS) speaker = i;
+    if (all->members[i].result == WEIR_FITS) speaker = i;
   if (speaker < all->count && all->members[speaker].decision.retry_after_us == 0)
     all->members[speaker].decision.retry_after_us = 1;
   return speaker;
@@ -552,7 +552,7 @@ static size_t find_speaker(const weir_all *all) {
 
 static void tell(weir_member *member) {
   weir_request *request = member->request;
-  if (member->verdict == WEIR_NOT_ASKED)
+  if (member->result == WEIR_NOT_ASKED)
     member->decision =
         (weir_decision){.source = WEIR_SOURCE_LOCAL,
                         .limit = weir_rule_capacity(&member->limiter->stack.rules[0]),
@@ -560,7 +560,7 @@ static void tell(weir_member *member) {
                         .reset_after_us = WEIR_NOT_KNOWN,
                         .cost = request->cost,
                         .at_us = weir_limiter_now(member->limiter)};
-  if (member->verdict == WEIR_FITS) member->decision.allowed = false;
+  if (member->result == WEIR_FITS) member->decision.allowed = false;
   request->status = member->status;
   if (member->status == WEIR_OK) request->decision = member->decision;
   if (request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;

@@ -40,7 +40,7 @@ typedef struct weir_moment {
 /* The requests for one key that this call decides together. */
 typedef struct weir_group {
   weir_memo_entry *entry;
-  weir_request_state *requests;
+  weir_claim *requests;
   weir_machine *machine;
   weir_turn turn;
   unsigned decided; /* groups, by this machine */
@@ -53,9 +53,9 @@ typedef struct weir_group {
   bool keeps_lead;       /* where all of it are answered: another stand-in's answer passes it on */
 
   /* What stand-ins keep of it. */
-  weir_request_state *refill; /* that leads it; NULL: none does */
-  weir_request_state ahead;   /* what is charged for requests that may come; cost 0: nothing */
-  weir_request_state payment; /* for what was admitted without the store: first of the group, if
+  weir_claim *refill; /* that leads it; NULL: none does */
+  weir_claim ahead;   /* what is charged for requests that may come; cost 0: nothing */
+  weir_claim payment; /* for what was admitted without the store: first of the group, if
                                  there is something; of each rule so much was ... */
   int64_t offered[WEIR_RULES_MOST]; /* ... owed and can go with the group, ... */
   weir_payment paid;                /* ... and had room in the store */
@@ -92,8 +92,8 @@ typedef struct weir_call {
 
   size_t room; /* requests and groups there is memory for */
   size_t ask_count;
-  weir_request_state *requests;        /* its caller's, or those of its own batch */
-  weir_request_state *batch;           /* memory for a caller who has none */
+  weir_claim *requests;                /* its caller's, or those of its own batch */
+  weir_claim *batch;                   /* memory for a caller who has none */
   struct weir_settlement *settlements; /* of these, by place; NULL: there were none so far */
 
   /* What it leads. */
@@ -106,12 +106,12 @@ typedef struct weir_call {
   void *own;            /* of the stand-in that knows, which says how much; NULL: nothing */
 
   /* The waiter's lock guards what follows. */
-  weir_waiter *waiter;                 /* the one of its list: that of the first */
-  weir_waiter *own_waiter;             /* the store's, as long as there is the limiter */
-  const weir_request_state *explained; /* the first that has no answer; else the first that only a
+  weir_waiter *waiter;         /* the one of its list: that of the first */
+  weir_waiter *own_waiter;     /* the store's, as long as there is the limiter */
+  const weir_claim *explained; /* the first that has no answer; else the first that only a
                                 policy has one for; else NULL */
-  bool explained_has_answer;           /* it is of the second kind */
-  weir_message explanation;            /* why the store did not decide it */
+  bool explained_has_answer;   /* it is of the second kind */
+  weir_message explanation;    /* why the store did not decide it */
 } weir_call;
 
 /* Calls that are ready for reuse, so that nothing is allocated per decision. NULL: no memory. NULL is
@@ -121,7 +121,7 @@ weir_idle *weir_idle_create(void);
 void weir_idle_destroy(weir_idle *idle);
 
 /* The settlement of a request of its batch. NULL: no memory. */
-struct weir_settlement *weir_call_settlement(weir_call *call, const weir_request_state *request);
+struct weir_settlement *weir_call_settlement(weir_call *call, const weir_claim *request);
 
 /* A call with room for `count` requests, from the limiter's idle ones or new. NULL: no memory. */
 weir_call *weir_call_acquire(struct weir_limiter *limiter, size_t count);
@@ -131,11 +131,11 @@ void weir_call_release(weir_call *call);
  * Then it belongs to *call, which is acquired only now where it was NULL; without memory for that
  * the request ends in WEIR_NO_MEMORY. The request, and what it points to, must stay until the call
  * has run. */
-void weir_call_join(weir_call **call, struct weir_limiter *limiter, weir_request_state *request,
+void weir_call_join(weir_call **call, struct weir_limiter *limiter, weir_claim *request,
                     weir_moment at);
 
 /* Says which requests joined, and when. */
-static inline void weir_call_begin(weir_call *call, weir_request_state *requests, size_t count,
+static inline void weir_call_begin(weir_call *call, weir_claim *requests, size_t count,
                                    weir_moment at) {
   call->requests = requests;
   call->ask_count = count;
@@ -145,12 +145,12 @@ static inline void weir_call_begin(weir_call *call, weir_request_state *requests
 }
 
 /* The same where it may fit, and its key has been read. */
-void weir_call_join_at(weir_call **call, struct weir_limiter *limiter, weir_request_state *request,
+void weir_call_join_at(weir_call **call, struct weir_limiter *limiter, weir_claim *request,
                        const weir_key *key, weir_moment at);
 
 /* The request stands in line at a locked entry, and leads where no thread does. */
 void weir_call_queue(const struct weir_limiter *limiter, weir_memo_entry *entry,
-                     weir_request_state *request);
+                     weir_claim *request);
 
 /* Has every request that joined a call of this list decided, or given a status, by the deadline: that
  * of its head, where one has begun. */
@@ -165,9 +165,9 @@ static inline void weir_call_learn(const weir_stack *stack, weir_shard *shard,
 
 /* A take that is decided under the lock of its shard is counted by it: one addition. False: who asked counts
  * it, or it was no take. */
-static inline bool weir_call_count(weir_shard *shard, weir_request_state *request) {
+static inline bool weir_call_count(weir_shard *shard, weir_claim *request) {
   if (!request->uncounted) return false;
-  weir_shard_count(shard, request->decision.allowed);
+  weir_shard_count(shard, request->verdict.decision.allowed);
   request->uncounted = false;
   return true;
 }
@@ -210,10 +210,10 @@ static inline bool weir_call_is_out_of_time(const weir_call *call) {
 }
 
 /* A request's key as stores have it; that of a refill is so already. */
-size_t weir_call_encode(const weir_request_state *request, char encoded[WEIR_ENCODED_MOST]);
+size_t weir_call_encode(const weir_claim *request, char encoded[WEIR_ENCODED_MOST]);
 
 /* Writes down why the store did not decide a request; `why` may be empty. */
-void weir_call_explain(weir_request_state *request, weir_status status, const char *why);
+void weir_call_explain(weir_claim *request, weir_status status, const char *why);
 
 /* Forgets what is known of a key, which no group may be working on. */
 void weir_call_forget(struct weir_limiter *limiter, weir_memo_entry *entry);
@@ -222,6 +222,6 @@ void weir_call_forget(struct weir_limiter *limiter, weir_memo_entry *entry);
 void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry);
 
 /* A request has its answer, or the reason why not. */
-void weir_call_finish(const weir_call *call, weir_request_state *request);
+void weir_call_finish(const weir_call *call, weir_claim *request);
 
 #endif

@@ -55,8 +55,8 @@ static void count_own_first(weir_known *known, uint32_t share) {
 }
 
 bool weir_continue_begin(const weir_inside *inside, weir_account *account, bool afresh,
-                         const weir_request_state *request, const weir_memo *memo,
-                         const weir_pool *pools, weir_peers peers, int64_t now_us) {
+                         const weir_claim *request, const weir_memo *memo, const weir_pool *pools,
+                         weir_peers peers, int64_t now_us) {
   weir_known known[WEIR_RULES_MOST];
   uint32_t shares[WEIR_RULES_MOST];
   const weir_stack *rules = inside->rules;
@@ -67,11 +67,10 @@ bool weir_continue_begin(const weir_inside *inside, weir_account *account, bool 
     shares[i] = weir_account_key_share(&memo->expected[by].share, &pools[by], peers);
     if (weir_rule_is_held(&rules->rules[i])) count_own_first(&known[i], shares[i]);
   }
-  weir_request_state first = {.kind = WEIR_BEGIN,
+  weir_claim first = {.ask = {.kind = afresh ? WEIR_BEGIN_AFRESH : WEIR_BEGIN,
                               .known = known,
-                              .afresh = afresh,
-                              .key = request->key,
-                              .key_length = request->key_length};
+                              .key = request->ask.key,
+                              .key_length = request->ask.key_length}};
   if (inside->settle(inside->owner, &first) != WEIR_OK) return false;
   weir_account_begin(account, rules, known, shares, now_us);
   account->met = pools[measured_by(rules, 0)].charges > 1;
@@ -98,7 +97,7 @@ static int64_t count_admitted(const weir_inside *inside, weir_account *account, 
 
 /* A request as the limiter inside sees it. */
 typedef struct weir_outage_request {
-  const weir_request_state *asked;
+  const weir_claim *asked;
   int64_t cost; /* asked for; of an up-to request what is tried */
   int64_t weights[WEIR_RULES_MOST];
   uint32_t chances[WEIR_RULES_MOST];
@@ -106,25 +105,25 @@ typedef struct weir_outage_request {
 } weir_outage_request;
 
 static int64_t cost_of(const weir_outage_request *out, size_t i) {
-  return out->asked->costs != NULL ? out->asked->costs[i] : out->cost;
+  return out->asked->ask.costs != NULL ? out->asked->ask.costs[i] : out->cost;
 }
 
 static weir_status ask(const weir_inside *inside, const weir_account *account,
                        weir_outage_request *out, weir_request_kind kind) {
-  const weir_request_state *asked = out->asked;
+  const weir_claim *asked = out->asked;
   for (size_t i = 0; i < inside->continued->count; i++)
     out->weights[i] = weir_account_weigh(account, &inside->continued->rules[i], i, cost_of(out, i),
-                                         asked->up_to, out->chances[i]);
-  weir_request_state state = {.kind = kind,
+                                         asked->ask.up_to, out->chances[i]);
+  weir_claim state = {.ask = {.kind = kind,
                               .alone = true,
-                              .waits = asked->waits,
-                              .wait_us = asked->wait_us,
+                              .waits = asked->ask.waits,
+                              .wait_us = asked->ask.wait_us,
                               .costs = out->weights,
-                              .ends = asked->ends,
-                              .key = asked->key,
-                              .key_length = asked->key_length};
+                              .ends = asked->ask.ends,
+                              .key = asked->ask.key,
+                              .key_length = asked->ask.key_length}};
   weir_status status = inside->settle(inside->owner, &state);
-  if (status == WEIR_OK) out->decision = state.decision;
+  if (status == WEIR_OK) out->decision = state.verdict.decision;
   return status;
 }
 
@@ -156,8 +155,8 @@ static void translate(const weir_inside *inside, const weir_account *account,
   decision->limit = inside->rules->rules[i].capacity;
   decision->remaining = weir_account_cost(account, &inside->continued->rules[i], i,
                                           out->decision.remaining, false, 0);
-  decision->cost = decision->allowed ? out->cost : out->asked->cost;
-  if (out->asked->costs != NULL) decision->cost = WEIR_OWN_COSTS;
+  decision->cost = decision->allowed ? out->cost : out->asked->ask.cost;
+  if (out->asked->ask.costs != NULL) decision->cost = WEIR_OWN_COSTS;
   if (decision->allowed) return;
   bool never = decision->retry_after_us == WEIR_NEVER;
   if (never || decision->retry_after_us > soon_us) decision->retry_after_us = soon_us;
@@ -165,14 +164,14 @@ static void translate(const weir_inside *inside, const weir_account *account,
 }
 
 bool weir_continue_admit(const weir_inside *inside, weir_account *account,
-                         const weir_request_state *request, uint64_t secret,
-                         weir_continue_manner manner, weir_decision *decision, int64_t *owed) {
-  weir_outage_request out = {.asked = request, .cost = request->cost};
+                         const weir_claim *request, uint64_t secret, weir_continue_manner manner,
+                         weir_decision *decision, int64_t *owed) {
+  weir_outage_request out = {.asked = request, .cost = request->ask.cost};
   *owed = 0;
   for (size_t i = 0; i < inside->rules->count; i++)
     out.chances[i] = weir_account_chance(account, i, secret + i);
   weir_status status =
-      request->up_to ? ask_up_to(inside, account, &out) : ask(inside, account, &out, WEIR_TAKE);
+      request->ask.up_to ? ask_up_to(inside, account, &out) : ask(inside, account, &out, WEIR_TAKE);
   if (status != WEIR_OK) return false;
   for (size_t i = 0; out.decision.allowed && i < inside->rules->count; i++)
     *owed += count_admitted(inside, account, i, cost_of(&out, i), out.weights[i],
@@ -184,15 +183,15 @@ bool weir_continue_admit(const weir_inside *inside, weir_account *account,
 /* All of it is owed, whether there is room for it or not: what is spent is spent. The account counts as
  * much as fits, and a payment will be cut to what the store has room for. */
 bool weir_continue_overrun(const weir_inside *inside, weir_account *account,
-                           const weir_request_state *request, const int64_t *costs, uint64_t secret,
+                           const weir_claim *request, const int64_t *costs, uint64_t secret,
                            int64_t now_us, int64_t *owed) {
   int64_t weights[WEIR_RULES_MOST] = {0};
-  weir_request_state state = {.kind = WEIR_SETTLE,
+  weir_claim state = {.ask = {.kind = WEIR_SETTLE,
                               .alone = true,
                               .costs = weights,
                               .at_us = now_us,
-                              .key = request->key,
-                              .key_length = request->key_length};
+                              .key = request->ask.key,
+                              .key_length = request->ask.key_length}};
   for (size_t i = 0; i < inside->rules->count; i++)
     if (costs[i] > 0)
       weights[i] = weir_account_weigh(account, &inside->continued->rules[i], i, costs[i], false,
@@ -206,20 +205,20 @@ bool weir_continue_overrun(const weir_inside *inside, weir_account *account,
 }
 
 bool weir_continue_counts(const weir_stack *rules, const weir_account *account,
-                          const weir_request_state *request) {
-  bool counts = request->in_account;
+                          const weir_claim *request) {
+  bool counts = request->verdict.in_account;
   for (size_t i = 0; i < rules->count; i++)
-    counts = counts && account->parts[i].begin_us <= request->decision.at_us;
+    counts = counts && account->parts[i].begin_us <= request->verdict.decision.at_us;
   return counts;
 }
 
 int64_t weir_continue_owe_held(const weir_inside *inside, weir_account *account,
-                               const weir_request_state *request, bool owes) {
+                               const weir_claim *request, bool owes) {
   int64_t owed = 0;
   for (size_t i = 0; i < inside->rules->count; i++)
-    owed +=
-        count_admitted(inside, account, i, weir_request_cost(request, i), 0,
-                       request->decision.at_us, owes ? WEIR_CONTINUE_OWES : WEIR_CONTINUE_UNSURE);
+    owed += count_admitted(inside, account, i, weir_claim_cost(request, i), 0,
+                           request->verdict.decision.at_us,
+                           owes ? WEIR_CONTINUE_OWES : WEIR_CONTINUE_UNSURE);
   return owed;
 }
 
@@ -235,52 +234,51 @@ int64_t weir_continue_owe_held(const weir_inside *inside, weir_account *account,
  *
  * What the account has room for it counts at once, so that all of a batch find no more than that;
  * what a request may get is cut to it. */
-bool weir_continue_withholds(const weir_inside *inside, weir_account *account,
-                             weir_request_state *request, uint64_t secret, int64_t now_us) {
+bool weir_continue_withholds(const weir_inside *inside, weir_account *account, weir_claim *request,
+                             uint64_t secret, int64_t now_us) {
   weir_decision decision;
   int64_t owed;
   bool holds = weir_account_holds(account, now_us);
   bool answers = account->hold_until_us == 0 && (account->will_hold || account->met);
-  if (request->kind != WEIR_TAKE || (!holds && !answers)) return false;
+  if (request->ask.kind != WEIR_TAKE || (!holds && !answers)) return false;
   if (!weir_continue_admit(inside, account, request, secret, WEIR_CONTINUE_HOLDS, &decision, &owed))
     return false;
   if (decision.allowed) {
-    if (request->up_to && decision.cost < request->charge)
-      request->most = request->charge = decision.cost;
-    request->decision = decision;
-    request->in_account = true;
+    if (request->ask.up_to && decision.cost < request->verdict.charge)
+      request->ask.most = request->verdict.charge = decision.cost;
+    request->verdict.decision = decision;
+    request->verdict.in_account = true;
   } else if (holds) {
-    request->decision = decision;
-    request->decision.source = WEIR_SOURCE_FALLBACK;
-    request->status = WEIR_OK;
-    request->settled = true;
+    request->verdict.decision = decision;
+    request->verdict.decision.source = WEIR_SOURCE_FALLBACK;
+    request->verdict.status = WEIR_OK;
+    request->verdict.answered = true;
   } else {
     request->withheld = true;
-    request->kind = WEIR_PEEK;
+    request->ask.kind = WEIR_PEEK;
   }
-  return request->settled;
+  return request->verdict.answered;
 }
 
 /* --- paying ------------------------------------------------------------------------------------
  */
 
 /* What of `most` a group leaves that charges these requests. */
-static int64_t left_of_group(const weir_stack *rules, const weir_request_state *requests,
-                             int64_t most) {
-  for (const weir_request_state *request = requests; request != NULL; request = request->next) {
+static int64_t left_of_group(const weir_stack *rules, const weir_claim *requests, int64_t most) {
+  for (const weir_claim *request = requests; request != NULL; request = request->next) {
     int64_t largest = 0;
-    for (size_t i = 0; request->kind == WEIR_TAKE && i < rules->count; i++)
-      if (weir_request_cost(request, i) > largest) largest = weir_request_cost(request, i);
+    for (size_t i = 0; request->ask.kind == WEIR_TAKE && i < rules->count; i++)
+      if (weir_claim_cost(request, i) > largest) largest = weir_claim_cost(request, i);
     most -= largest < most ? largest : most;
   }
   return most;
 }
 
 bool weir_continue_offer(const weir_stack *rules, const weir_account *account,
-                         const weir_request_state *requests, int64_t most, weir_payment *offer) {
+                         const weir_claim *requests, int64_t most, weir_payment *offer) {
   int64_t left = left_of_group(rules, requests, most);
   bool some = false;
-  if (requests->kind > WEIR_PEEK) return false;
+  if (requests->ask.kind > WEIR_PEEK) return false;
   for (size_t i = 0; i < rules->count; i++) {
     int64_t owed = account->parts[i].owed;
     offer->costs[i] = owed < left ? owed : left;
@@ -290,31 +288,31 @@ bool weir_continue_offer(const weir_stack *rules, const weir_account *account,
   return some;
 }
 
-bool weir_continue_pay(const weir_stack *rules, weir_account *account,
-                       const weir_request_state *payment, const int64_t *offered, int64_t *paid,
-                       int64_t *unpaid) {
-  bool known = payment->status == WEIR_OK;
+bool weir_continue_pay(const weir_stack *rules, weir_account *account, const weir_claim *payment,
+                       const int64_t *offered, int64_t *paid, int64_t *unpaid) {
+  bool known = payment->verdict.status == WEIR_OK;
   *paid = *unpaid = 0;
-  if (!known && payment->status != WEIR_UNKNOWN_OUTCOME) return false;
+  if (!known && payment->verdict.status != WEIR_UNKNOWN_OUTCOME) return false;
   for (size_t i = 0; i < rules->count; i++) {
-    int64_t part = known ? payment->payment->costs[i] : offered[i];
+    int64_t part = known ? payment->ask.payment->costs[i] : offered[i];
     *paid += part;
     *unpaid += weir_account_pay(account, i, offered[i], part);
   }
   if (known && *paid > 0)
-    weir_account_confirm(account, rules->count, payment->payment->costs, payment->decision.at_us);
+    weir_account_confirm(account, rules->count, payment->ask.payment->costs,
+                         payment->verdict.decision.at_us);
   return true;
 }
 
 /* What the store has admitted with the first group is part of the share, also of those who came
  * before there was an account. */
 static void hold_admitted(const weir_inside *inside, weir_account *account,
-                          const weir_request_state *requests, uint64_t secret) {
+                          const weir_claim *requests, uint64_t secret) {
   weir_decision decision;
   int64_t owed;
-  for (const weir_request_state *request = requests; request != NULL; request = request->next)
-    if (request->kind == WEIR_TAKE && !request->in_account && request->status == WEIR_OK &&
-        request->decision.allowed)
+  for (const weir_claim *request = requests; request != NULL; request = request->next)
+    if (request->ask.kind == WEIR_TAKE && !request->verdict.in_account &&
+        request->verdict.status == WEIR_OK && request->verdict.decision.allowed)
       weir_continue_admit(inside, account, request, secret, WEIR_CONTINUE_HOLDS, &decision, &owed);
 }
 
@@ -329,13 +327,13 @@ static void unlearn(const weir_stack *rules, const weir_memo *memo, weir_machine
 }
 
 bool weir_continue_settle(const weir_inside *inside, weir_account *account, const weir_memo *memo,
-                          const weir_request_state *requests, weir_machine *machine,
-                          uint64_t secret, int64_t deadline_us, int64_t *dropped) {
+                          const weir_claim *requests, weir_machine *machine, uint64_t secret,
+                          int64_t deadline_us, int64_t *dropped) {
   int64_t now_us = machine->frame.clock_us;
   *dropped = 0;
-  if (requests->status == WEIR_OK && requests->kind == WEIR_RESET) {
+  if (requests->verdict.status == WEIR_OK && requests->ask.kind == WEIR_RESET) {
     *dropped = weir_account_forgive(account, inside->rules, now_us);
-  } else if (requests->status == WEIR_OK && account->hold_until_us == 0) {
+  } else if (requests->verdict.status == WEIR_OK && account->hold_until_us == 0) {
     weir_account_hold(account, now_us, deadline_us);
     if (account->will_hold) hold_admitted(inside, account, requests, secret);
   }
@@ -349,30 +347,30 @@ bool weir_continue_settle(const weir_inside *inside, weir_account *account, cons
 
 /* A place that is left after all periods that it was held in: nothing of it counts any more. */
 static bool is_over(const weir_inside *inside, const weir_account *account,
-                    const weir_request_state *request, size_t i) {
-  return weir_rule_is_held(&inside->rules->rules[i]) && request->ends != NULL &&
-         request->ends[i] <= account->parts[i].begin_us;
+                    const weir_claim *request, size_t i) {
+  return weir_rule_is_held(&inside->rules->rules[i]) && request->ask.ends != NULL &&
+         request->ask.ends[i] <= account->parts[i].begin_us;
 }
 
 bool weir_continue_refund(const weir_inside *inside, weir_account *account,
-                          const weir_request_state *request, bool owed,
-                          int64_t rest[WEIR_RULES_MOST], int64_t *paid_us, int64_t *unpaid) {
+                          const weir_claim *request, bool owed, int64_t rest[WEIR_RULES_MOST],
+                          int64_t *paid_us, int64_t *unpaid) {
   int64_t weights[WEIR_RULES_MOST];
-  weir_request_state back = *request;
+  weir_claim back = *request;
   bool some = false;
   bool counted = false;
   *unpaid = 0;
   *paid_us = account->paid_us;
   for (size_t i = 0; i < inside->rules->count; i++) {
     int64_t before = account->parts[i].owed;
-    int64_t cost = is_over(inside, account, request, i) ? 0 : request->costs[i];
+    int64_t cost = is_over(inside, account, request, i) ? 0 : request->ask.costs[i];
     rest[i] =
         weir_account_refund(account, &inside->continued->rules[i], i, cost, owed, &weights[i]);
     *unpaid += before - account->parts[i].owed;
     counted = counted || weights[i] > 0;
     some = some || rest[i] > 0;
   }
-  back.costs = weights;
+  back.ask.costs = weights;
   if (counted) inside->settle(inside->owner, &back);
   return some;
 }

@@ -26,19 +26,18 @@ enum { YIELDS_BEFORE_SLEEP = 3 };
  */
 
 /* A request that no machine has, and no other thread knows of. */
-static void fail(weir_request_state *request, weir_status status) {
-  request->settled = true;
-  request->status = status;
+static void fail(weir_claim *request, weir_status status) {
+  request->verdict.answered = true;
+  request->verdict.status = status;
   if (request->call != NULL) weir_call_explain(request, status, "");
   atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_release);
 }
 
 /* The request stands in line, and leads where no thread does. A peek must not meet takes that are
  * half decided, as those of several rules can be. */
-void weir_call_queue(const weir_limiter *limiter, weir_memo_entry *entry,
-                     weir_request_state *request) {
-  bool peeks = request->kind == WEIR_PEEK && limiter->stack.count > 1;
-  if (limiter->one_by_one || peeks) request->alone = true;
+void weir_call_queue(const weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request) {
+  bool peeks = request->ask.kind == WEIR_PEEK && limiter->stack.count > 1;
+  if (limiter->one_by_one || peeks) request->ask.alone = true;
   request->entry = entry;
   request->shard = entry->shard;
   atomic_store_explicit(&request->standing,
@@ -48,22 +47,21 @@ void weir_call_queue(const weir_limiter *limiter, weir_memo_entry *entry,
   weir_memo_entry_append(entry, request);
 }
 
-void weir_call_join(weir_call **call, weir_limiter *limiter, weir_request_state *request,
-                    weir_moment at) {
+void weir_call_join(weir_call **call, weir_limiter *limiter, weir_claim *request, weir_moment at) {
   weir_key key;
-  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
+  bool decided = request->ask.kind == WEIR_TAKE || request->ask.kind == WEIR_PEEK;
   if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) {
     request->call = *call;
     atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_relaxed);
     return;
   }
-  weir_key_read(limiter->store->secret, request->key, request->key_length, &key);
+  weir_key_read(limiter->store->secret, request->ask.key, request->ask.key_length, &key);
   weir_call_join_at(call, limiter, request, &key, at);
 }
 
 /* What is known is answered first, but not past an earlier request of the same call that waits for the key,
  * as they are decided in order. Most that are answered need no call. */
-void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_request_state *request,
+void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_claim *request,
                        const weir_key *key, weir_moment at) {
   const weir_stand_in *known = limiter->known;
   request->call = *call;
@@ -74,7 +72,7 @@ void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_request_sta
     return;
   }
 
-  const weir_request_state *earlier = request->call != NULL ? entry->first_waiting : NULL;
+  const weir_claim *earlier = request->call != NULL ? entry->first_waiting : NULL;
   while (earlier != NULL && earlier->call != request->call)
     earlier = earlier->next;
   weir_found found = WEIR_PASS;
@@ -101,7 +99,7 @@ void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_request_sta
  *
  * A group is stamped no earlier than any of its requests was made, and not with a time of before a
  * step of the clock that others have seen: then the clock is read again. */
-static void take_group(weir_call *call, const weir_request_state *leader) {
+static void take_group(weir_call *call, const weir_claim *leader) {
   weir_limiter *limiter = call->limiter;
   weir_round *round = &call->round;
   weir_group *group = &call->groups[call->group_count++];
@@ -115,7 +113,7 @@ static void take_group(weir_call *call, const weir_request_state *leader) {
   bool as_read = call->at.clock_steps == steps;
   if (entry->clock_steps != steps) weir_call_forget(limiter, entry);
   group->requests = weir_memo_entry_take_group(entry, limiter->group_most);
-  for (weir_request_state *request = group->requests; request != NULL; request = request->next) {
+  for (weir_claim *request = group->requests; request != NULL; request = request->next) {
     atomic_store_explicit(&request->standing, WEIR_STANDING_TAKEN, memory_order_release);
     if (request->call != call) as_read = false;
   }
@@ -393,9 +391,9 @@ static void sleep_until_first(weir_call *first) {
  */
 
 /* A member of a decision that is made for all of them or none. */
-static bool says_no(const weir_request_state *request) {
-  bool admitted = request->status == WEIR_OK && request->decision.allowed;
-  return request->denying != 0 || (request->settled && !admitted);
+static bool says_no(const weir_claim *request) {
+  bool admitted = request->verdict.status == WEIR_OK && request->verdict.decision.allowed;
+  return request->verdict.denying != 0 || (request->verdict.answered && !admitted);
 }
 
 /* Whether some member is known not to be admitted: of those that are answered, and those in groups of
@@ -403,13 +401,13 @@ static bool says_no(const weir_request_state *request) {
 static bool some_say_no(const weir_call *first) {
   for (const weir_call *call = first; call != NULL; call = call->also) {
     for (size_t i = 0; i < call->ask_count; i++) {
-      const weir_request_state *request = &call->requests[i];
+      const weir_claim *request = &call->requests[i];
       if (atomic_load_explicit(&request->standing, memory_order_acquire) == WEIR_STANDING_DONE &&
           says_no(request))
         return true;
     }
     for (size_t i = 0; i < call->group_count; i++)
-      for (const weir_request_state *request = call->groups[i].requests; request != NULL;
+      for (const weir_claim *request = call->groups[i].requests; request != NULL;
            request = request->next)
         if (request->call == call && says_no(request)) return true;
   }
@@ -424,16 +422,16 @@ static void give_up(weir_call *first) {
     weir_round *round = &call->round;
     for (size_t i = 0; i < call->group_count && !call->limiter->known->keeps_members; i++) {
       weir_group *group = &call->groups[i];
-      weir_request_state *request = group->requests;
+      weir_claim *request = group->requests;
       while (request != NULL && request->call != call)
         request = request->next;
-      if (request == NULL || group->turn != WEIR_TURN_DONE || !request->settled ||
+      if (request == NULL || group->turn != WEIR_TURN_DONE || !request->verdict.answered ||
           says_no(request) || weir_machine_keeps(group->machine, request))
         continue;
       group->turn =
           weir_machine_give_up(group->machine, request, round->planned + round->planned_count);
       round->planned_count += group->machine->frame.operation_count;
-      request->has_room = true;
+      request->verdict.has_room = true;
     }
   }
 }
@@ -457,7 +455,7 @@ static void keep(const weir_limiter *limiter, weir_group *group) {
 static void answer_those_behind(weir_call *call, weir_memo_entry *entry) {
   if (entry->first_waiting == NULL || !(entry->stand_ins & WEIR_KNOWS)) return;
   weir_moment at = weir_limiter_moment(call->limiter);
-  for (weir_request_state *request = entry->first_waiting, *next; request != NULL; request = next) {
+  for (weir_claim *request = entry->first_waiting, *next; request != NULL; request = next) {
     next = request->next;
     if (!weir_limiter_recall(call->limiter, entry, request, at)) break;
     weir_memo_entry_withdraw(entry, request);
@@ -477,10 +475,10 @@ static void finish(weir_call *call, weir_group *group) {
   answer_those_behind(call, entry);
   weir_call_pass_lead(call, entry);
   weir_lock_leave(&entry->shard->lock);
-  for (weir_request_state *request = group->requests, *next; request != NULL; request = next) {
+  for (weir_claim *request = group->requests, *next; request != NULL; request = next) {
     next = request->next;
-    if (request->places != NULL && request->decision.source == WEIR_SOURCE_STORE)
-      weir_machine_places(group->machine, request->places);
+    if (request->ask.places != NULL && request->verdict.decision.source == WEIR_SOURCE_STORE)
+      weir_machine_places(group->machine, request->ask.places);
     weir_call_finish(call, request);
   }
 }
@@ -495,7 +493,7 @@ void weir_call_lead(weir_call *first) {
     weir_call_clear(call);
     if (call->limiter->known->begin != NULL) call->limiter->known->begin(call);
     for (size_t i = 0; i < call->ask_count; i++) {
-      const weir_request_state *request = &call->requests[i];
+      const weir_claim *request = &call->requests[i];
       if (atomic_load_explicit(&request->standing, memory_order_acquire) == WEIR_STANDING_LEADS)
         take_group(call, request);
     }
@@ -550,7 +548,7 @@ static weir_standing next_step(const weir_call *first) {
  * lock, as a leader may have been faster. */
 static void withdraw_all(weir_call *call) {
   for (size_t i = 0; i < call->ask_count; i++) {
-    weir_request_state *request = &call->requests[i];
+    weir_claim *request = &call->requests[i];
     if (atomic_load_explicit(&request->standing, memory_order_acquire) >= WEIR_STANDING_TAKEN)
       continue;
     weir_lock_take(&request->shard->lock);

@@ -77,8 +77,7 @@ void weir_direct_clean_up(weir_limiter *limiter) {
  * under locks of their own. Then the store says that it is later, and what took longer than a deadline
  * admits nothing. */
 static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direct *direct,
-                weir_request_state *request, int64_t now_us, int64_t stamped_us,
-                weir_message *why) {
+                weir_claim *request, int64_t now_us, int64_t stamped_us, weir_message *why) {
   weir_machine *machine = direct->machine;
   weir_operation *operations = direct->operations;
   unsigned rounds = 0;
@@ -94,7 +93,7 @@ static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direc
     bool late = executed_us - stamped_us >= limiter->deadline_us;
     turn = weir_machine_resume(machine, now_us, late, operations);
   }
-  if (rounds > 0 && turn == WEIR_TURN_DONE && request->status == WEIR_OK &&
+  if (rounds > 0 && turn == WEIR_TURN_DONE && request->verdict.status == WEIR_OK &&
       weir_call_count(entry->shard, request))
     rounds--;
   if (rounds > 0 || machine->frame.lost > 0)
@@ -103,7 +102,7 @@ static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direc
   return turn == WEIR_TURN_DONE;
 }
 
-bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, const weir_key *key,
+bool weir_direct_answer(weir_limiter *limiter, weir_claim *request, const weir_key *key,
                         weir_moment *at, weir_message *message) {
   weir_message why;
   int64_t stamped_us = weir_limiter_monotonic(limiter, at);
@@ -136,10 +135,12 @@ bool weir_direct_answer(weir_limiter *limiter, weir_request_state *request, cons
     weir_sleep_until(weir_call_pause_end_us(pauses));
     *at = weir_limiter_moment(limiter);
   }
-  if (done && request->status != WEIR_OK) {
-    bool store_did_all = request->status == WEIR_CONTENDED || request->status == WEIR_BAD_COST;
+  if (done && request->verdict.status != WEIR_OK) {
+    bool store_did_all =
+        request->verdict.status == WEIR_CONTENDED || request->verdict.status == WEIR_BAD_COST;
     bool says_why = !store_did_all && why.text[0] != '\0';
-    weir_message_set(message, "%s", says_why ? why.text : weir_status_text(request->status));
+    weir_message_set(message, "%s",
+                     says_why ? why.text : weir_status_text(request->verdict.status));
   }
   return done;
 }

@@ -60,9 +60,10 @@ static void copy_memo(const weir_limiter *limiter, weir_memo_entry *entry,
 
 /* Has the limiter inside count what that of the other one has counted of this key. */
 static bool count_anew(const weir_inside *inside, weir_limiter *old_local,
-                       const weir_request_state *request, int64_t now_us) {
+                       const weir_claim *request, int64_t now_us) {
   weir_known known[WEIR_RULES_MOST];
-  weir_memo_entry *counted = weir_limiter_lock(old_local, request->key, request->key_length);
+  weir_memo_entry *counted =
+      weir_limiter_lock(old_local, request->ask.key, request->ask.key_length);
   if (counted == NULL) return false;
   const weir_view view = weir_limiter_view(old_local, counted->memo, now_us);
   for (size_t i = 0; i < inside->continued->count; i++) {
@@ -71,11 +72,10 @@ static bool count_anew(const weir_inside *inside, weir_limiter *old_local,
       known[i].charges[n].amount /= old_local->stack.rules[i].parts;
   }
   weir_lock_leave(&counted->shard->lock);
-  weir_request_state first = {.kind = WEIR_BEGIN,
+  weir_claim first = {.ask = {.kind = WEIR_BEGIN_AFRESH,
                               .known = known,
-                              .afresh = true,
-                              .key = request->key,
-                              .key_length = request->key_length};
+                              .key = request->ask.key,
+                              .key_length = request->ask.key_length}};
   return inside->settle(inside->owner, &first) == WEIR_OK;
 }
 
@@ -92,12 +92,12 @@ static void move_account(const weir_stack *continued, const weir_stack *old_cont
 
 /* One that is being decided there stays: a payment may be under way. */
 void weir_account_inherit(weir_limiter *limiter, const weir_inside *inside, weir_memo_entry *entry,
-                          const weir_request_state *request, int64_t now_us) {
+                          const weir_claim *request, int64_t now_us) {
   if (entry->account != NULL) return;
   weir_lock_take(&limiter->before_lock);
   weir_limiter *before = limiter->before;
   weir_memo_entry *old =
-      before != NULL ? weir_limiter_lock(before, request->key, request->key_length) : NULL;
+      before != NULL ? weir_limiter_lock(before, request->ask.key, request->ask.key_length) : NULL;
   if (old != NULL) {
     weir_limiter *old_local = atomic_load_explicit(&before->local, memory_order_acquire);
     copy_memo(limiter, entry, old);

@@ -9,10 +9,10 @@
 
 __attribute__((cold)) static void show_and_tell(const weir_limiter *limiter,
                                                 weir_memo_entry *entry) {
-  weir_request_state one = {.kind = WEIR_TAKE, .cost = 1};
+  weir_claim one = {.ask = {.kind = WEIR_TAKE, .cost = 1}};
   const weir_view view = weir_limiter_view(limiter, entry->memo, entry->memo->denied_at_us);
   bool tells = weir_settle_locally(&view, &one);
-  weir_table_show_denial(limiter->table, entry, tells ? &one.decision : NULL);
+  weir_table_show_denial(limiter->table, entry, tells ? &one.verdict.decision : NULL);
 }
 
 void weir_known_show(const weir_limiter *limiter, weir_memo_entry *entry) {
@@ -26,18 +26,19 @@ void weir_known_show(const weir_limiter *limiter, weir_memo_entry *entry) {
 /* Most are of cost 1 under one rule. What such a request is told then changes with time alone: nothing
  * fits until retry_after is over. */
 static bool answer_shown(const weir_limiter *limiter, const weir_key *key, weir_moment at,
-                         weir_request_state *request) {
+                         weir_claim *request) {
   weir_denial denial;
   weir_view view;
   if (!weir_limiter_has_denial(limiter, key, at)) return false;
-  bool smallest = limiter->stack.count == 1 && request->kind == WEIR_TAKE && request->cost == 1 &&
-                  request->costs == NULL && !request->waits && !request->up_to;
-  weir_decision *told = smallest ? &request->decision : NULL;
+  bool smallest = limiter->stack.count == 1 && request->ask.kind == WEIR_TAKE &&
+                  request->ask.cost == 1 && request->ask.costs == NULL && !request->ask.waits &&
+                  !request->ask.up_to;
+  weir_decision *told = smallest ? &request->verdict.decision : NULL;
   switch (weir_denials_read(limiter->denials, key, at.clock_steps, at.now_us, &denial, told)) {
     case WEIR_DENIAL_TOLD:
-      request->charge = 1;
-      request->status = WEIR_OK;
-      request->settled = true;
+      request->verdict.charge = 1;
+      request->verdict.status = WEIR_OK;
+      request->verdict.answered = true;
       return true;
     case WEIR_DENIAL_MEMO:
       view = weir_limiter_view(limiter, &denial.memo, at.now_us);
@@ -56,13 +57,13 @@ void weir_known_keep(const weir_limiter *limiter, weir_memo_entry *entry) {
   weir_known_show(limiter, entry);
 }
 
-static bool deny(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
+static bool deny(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
                  int64_t now_us) {
   const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
   return weir_settle_locally(&view, request);
 }
 
-static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
+static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
                    weir_moment at) {
   return deny(limiter, entry, request, at.now_us);
 }
@@ -78,7 +79,7 @@ const weir_stand_in weir_denial_stand_in = {.answer = answer, .deny = deny, .aft
 
 /* An account counts the requests that it answers: those are left to the call that joins. */
 static bool answer_locked(weir_limiter *limiter, const weir_key *key, weir_moment at,
-                          weir_request_state *request) {
+                          weir_claim *request) {
   const weir_stand_in *known = limiter->known;
   weir_memo_entry *entry = weir_limiter_lock_known(limiter, key);
   if (entry == NULL) return false;
@@ -90,7 +91,7 @@ static bool answer_locked(weir_limiter *limiter, const weir_key *key, weir_momen
 
 /* Whether too little is known of some rule for a charge that nobody has looked for. */
 static bool has_to_look(const weir_limiter *limiter, const weir_memo_entry *entry, bool known,
-                        int64_t now_us, const weir_request_state *request) {
+                        int64_t now_us, const weir_claim *request) {
   const weir_stack *stack = &limiter->stack;
   const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
   if (entry->memo->must_peek && !stack->count_all) return true;
@@ -99,14 +100,14 @@ static bool has_to_look(const weir_limiter *limiter, const weir_memo_entry *entr
     int64_t room;
     if (weir_rule_keeps_counts(&stack->rules[i])) continue;
     if (!known || stack->count > 1 || !weir_rule_moves_in_time(&stack->rules[i])) return true;
-    if (!weir_view_recall(&view, i, request, request->charge, &room, &figures)) return true;
+    if (!weir_view_recall(&view, i, request, request->verdict.charge, &room, &figures)) return true;
   }
   return false;
 }
 
 /* Where a group is under way, what was known before it. */
 static bool deny_locked(weir_limiter *limiter, const weir_key *key, weir_moment at,
-                        weir_request_state *request, bool *must_look) {
+                        weir_claim *request, bool *must_look) {
   weir_memo_entry *entry = weir_table_lock(limiter->table, key);
   if (entry == NULL) return false;
   bool known = !weir_limiter_is_stale(limiter, entry);
@@ -117,9 +118,9 @@ static bool deny_locked(weir_limiter *limiter, const weir_key *key, weir_moment 
   return denied;
 }
 
-bool weir_know(weir_limiter *limiter, weir_request_state *request, const weir_key *key,
-               weir_moment at, weir_reach reach, bool *must_look) {
-  bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
+bool weir_know(weir_limiter *limiter, weir_claim *request, const weir_key *key, weir_moment at,
+               weir_reach reach, bool *must_look) {
+  bool decided = request->ask.kind == WEIR_TAKE || request->ask.kind == WEIR_PEEK;
   if (must_look != NULL) *must_look = false;
   if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) return true;
   if (reach == WEIR_ALL_KEYS) return deny_locked(limiter, key, at, request, must_look);

@@ -20,8 +20,8 @@
  */
 
 /* Costs that differ by rule have no one lot. */
-static bool may_use(const weir_request_state *request) {
-  return request->kind == WEIR_TAKE && request->costs == NULL;
+static bool may_use(const weir_claim *request) {
+  return request->ask.kind == WEIR_TAKE && request->ask.costs == NULL;
 }
 
 /* With the stamp of a charge: what is told as a wait is counted from there. */
@@ -53,18 +53,19 @@ static bool ask_refill(weir_limiter *limiter, weir_memo_entry *entry, int64_t no
 /* Admits a request out of what is held, if that is enough. Where too little is known for its figures
  * it asks the store, unless it `must` do without. */
 static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, bool must,
-                weir_request_state *request) {
+                weir_claim *request) {
   weir_stock *stock = entry->leased->stock;
-  if (request->places != NULL) weir_stock_places(stock, &limiter->lease, now_us, request->places);
-  int64_t room = weir_stock_room(stock, now_us) - request->charge;
+  if (request->ask.places != NULL)
+    weir_stock_places(stock, &limiter->lease, now_us, request->ask.places);
+  int64_t room = weir_stock_room(stock, now_us) - request->verdict.charge;
   int64_t at_us = now_us;
   const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
   if (room < 0 || (!weir_settle_leased(&view, room, must, request) && !must)) return false;
-  weir_stock_use(stock, &limiter->lease, now_us, request->charge, &at_us);
-  stamp(&request->decision, at_us);
+  weir_stock_use(stock, &limiter->lease, now_us, request->verdict.charge, &at_us);
+  stamp(&request->verdict.decision, at_us);
   if (limiter->refills && weir_stock_is_low(stock, &limiter->lease, now_us))
     ask_refill(limiter, entry, now_us);
-  entry->shard->decided.lease_used += (uint64_t)request->charge;
+  entry->shard->decided.lease_used += (uint64_t)request->verdict.charge;
   return true;
 }
 
@@ -93,27 +94,27 @@ static void add_room(const weir_limiter *limiter, weir_decision *decision, int64
 /* Denies what is known not to fit even with what is held, and what makes way for others. What is owed goes
  * back first, and may be enough: until then a request is denied only where a refill takes it along. */
 static bool deny_beyond(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, int64_t room,
-                        weir_request_state *request) {
+                        weir_claim *request) {
   weir_stock *stock = entry->leased->stock;
   bool owes = weir_stock_owes(stock, &limiter->lease, now_us);
   int64_t pause_us;
   const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
-  request->held = room;
+  request->verdict.held = room;
   bool known = !owes && weir_settle_locally(&view, request);
   bool denied = known || (may_use(request) && gives_way(limiter, entry, now_us, owes, &pause_us) &&
                           weir_settle_paused(&view, pause_us, request));
-  request->held = 0;
+  request->verdict.held = 0;
   if (known && may_show(entry)) weir_known_show(limiter, entry);
-  weir_request_offer(&limiter->stack, request);
-  if (denied) add_room(limiter, &request->decision, room);
+  weir_claim_offer(&limiter->stack, request);
+  if (denied) add_room(limiter, &request->verdict.decision, room);
   return denied;
 }
 
-static bool deny(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
+static bool deny(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
                  int64_t now_us) {
   weir_stock *stock = entry->leased->stock;
   int64_t room = may_use(request) ? weir_stock_room(stock, now_us) : 0;
-  if (room >= request->charge) return false;
+  if (room >= request->verdict.charge) return false;
   return deny_beyond(limiter, entry, now_us, room, request);
 }
 
@@ -121,7 +122,7 @@ static bool deny(weir_limiter *limiter, weir_memo_entry *entry, weir_request_sta
  *
  * A clock that was read before the entry was locked may show a time of before a charge, or of
  * before a step that others have seen: then it is read again. */
-static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_state *request,
+static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
                    weir_moment at) {
   const weir_stock *stock = entry->leased->stock;
   int64_t now_us = at.now_us;
@@ -130,17 +131,18 @@ static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_request_s
   if (weir_limiter_is_stale(limiter, entry)) return false;
   if (may_use(request) && use(limiter, entry, now_us, false, request)) return true;
   int64_t room = weir_stock_room(stock, now_us);
-  if (request->kind == WEIR_PEEK && request->costs == NULL && room >= request->charge) {
+  if (request->ask.kind == WEIR_PEEK && request->ask.costs == NULL &&
+      room >= request->verdict.charge) {
     const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
     return weir_settle_leased(&view, room, false, request);
   }
-  if (request->kind != WEIR_TAKE || request->up_to) return false;
+  if (request->ask.kind != WEIR_TAKE || request->ask.up_to) return false;
   return deny(limiter, entry, request, now_us);
 }
 
 /* Most are counted by the lock that they are decided under. */
-static bool answer_and_count(weir_limiter *limiter, weir_memo_entry *entry,
-                             weir_request_state *request, weir_moment at) {
+static bool answer_and_count(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
+                             weir_moment at) {
   bool answered = answer(limiter, entry, request, at);
   if (answered && !request->withheld && !(entry->stand_ins & WEIR_DIVERTS))
     weir_call_count(entry->shard, request);
@@ -148,17 +150,17 @@ static bool answer_and_count(weir_limiter *limiter, weir_memo_entry *entry,
 }
 
 /* A request came for the key, answered or not: what is asked tells how much to charge ahead. */
-static void count(weir_limiter *limiter, weir_memo_entry *entry, const weir_request_state *request,
+static void count(weir_limiter *limiter, weir_memo_entry *entry, const weir_claim *request,
                   weir_moment at) {
   const weir_memo *memo = entry->memo;
   bool for_many = entry->shown && weir_leases_look(at) && memo->denied_cost > 0 &&
-                  request->cost >= memo->denied_cost && at.now_us >= memo->denied_at_us &&
+                  request->ask.cost >= memo->denied_cost && at.now_us >= memo->denied_at_us &&
                   at.now_us < memo->denied_until_us;
   if (weir_stock_has_next_due(entry->leased->stock, &limiter->lease, at.now_us) && !entry->busy)
     ask_refill(limiter, entry, at.now_us);
   if (may_use(request))
     weir_stock_count(entry->leased->stock, &limiter->lease, at.now_us,
-                     for_many ? request->cost * WEIR_LEASES_LOOK : request->cost);
+                     for_many ? request->ask.cost * WEIR_LEASES_LOOK : request->ask.cost);
 }
 
 /* --- settling ----------------------------------------------------------------------------------
@@ -166,8 +168,8 @@ static void count(weir_limiter *limiter, weir_memo_entry *entry, const weir_requ
 
 /* A cost that goes back to a lot is charged ahead from now on, as if it had been so from the start: it
  * stands in the same cells. */
-bool weir_leases_cover(weir_limiter *limiter, const weir_request_state *request, int64_t cost) {
-  weir_memo_entry *entry = weir_limiter_lock(limiter, request->key, request->key_length);
+bool weir_leases_cover(weir_limiter *limiter, const weir_claim *request, int64_t cost) {
+  weir_memo_entry *entry = weir_limiter_lock(limiter, request->ask.key, request->ask.key_length);
   if (entry == NULL) return false;
   weir_stock *stock = entry->leased->stock;
   int64_t now_us = weir_limiter_now(limiter);
@@ -176,7 +178,7 @@ bool weir_leases_cover(weir_limiter *limiter, const weir_request_state *request,
   if (covered && cost > 0)
     covered = weir_stock_use(stock, &limiter->lease, now_us, cost, &at_us);
   else if (covered)
-    covered = weir_stock_put_back(stock, &limiter->lease, now_us, -cost, request->at_us);
+    covered = weir_stock_put_back(stock, &limiter->lease, now_us, -cost, request->ask.at_us);
   if (covered)
     weir_counts_add_lease(limiter->counts, cost > 0 ? WEIR_LEASE_USED : WEIR_LEASE_CHARGED,
                           cost > 0 ? cost : -cost);
@@ -191,16 +193,16 @@ bool weir_leases_cover(weir_limiter *limiter, const weir_request_state *request,
  * a request that it covers is admitted already. A peek takes nothing: it is only asked for the rest. What a
  * bucket may accept later has no use for what ends before. */
 static void hold(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
-                 weir_request_state *request) {
+                 weir_claim *request) {
   weir_stock *stock = entry->leased->stock;
   int64_t room = weir_stock_room(stock, now_us);
-  int64_t most = request->charge - 1;
-  if (request->kind == WEIR_PEEK && request->costs == NULL)
-    request->held = room < most ? room : most;
-  bool later = request->waits && request->wait_us > 0 && limiter->lease.drains;
+  int64_t most = request->verdict.charge - 1;
+  if (request->ask.kind == WEIR_PEEK && request->ask.costs == NULL)
+    request->verdict.held = room < most ? room : most;
+  bool later = request->ask.waits && request->ask.wait_us > 0 && limiter->lease.drains;
   if (may_use(request) && !later && !request->again)
-    request->held = weir_stock_hold(stock, &limiter->lease, now_us, most);
-  request->charge -= request->held;
+    request->verdict.held = weir_stock_hold(stock, &limiter->lease, now_us, most);
+  request->verdict.charge -= request->verdict.held;
 }
 
 /* What the group charges ahead: 0, or its last request. */
@@ -233,17 +235,17 @@ static int64_t charge_next(weir_limiter *limiter, weir_group *group, int64_t now
   if (cost == 0) return 0;
   group->not_before_us = next_us;
   group->memo = NULL;
-  group->ahead.early = true;
+  group->ahead.ask.terms = WEIR_AHEAD_NEXT;
   return cost;
 }
 
 /* The refill that led the group is over, as that is. */
 static void end_refill(weir_group *group, weir_status status) {
-  weir_request_state *refill = group->refill;
+  weir_claim *refill = group->refill;
   group->refill = NULL;
   if (refill == NULL) return;
-  refill->status = status;
-  refill->settled = true;
+  refill->verdict.status = status;
+  refill->verdict.answered = true;
   atomic_store_explicit(&refill->standing, WEIR_STANDING_DONE, memory_order_release);
 }
 
@@ -258,31 +260,31 @@ static void wrap(weir_call *call, weir_group *group) {
   bool plain = true; /* all that are in the group share its charge */
   int64_t cost = 0;
   group->refill = NULL;
-  group->ahead = (weir_request_state){.kind = WEIR_TAKE, .up_to = true, .ahead = true};
-  if (group->requests->kind == WEIR_RESET) weir_stock_empty(stock, &limiter->lease);
-  weir_request_state **link = &group->requests;
-  for (weir_request_state *request = *link; request != NULL; request = *link) {
-    if (request->kind == WEIR_REFILL) {
+  group->ahead = (weir_claim){.ask = {.kind = WEIR_TAKE, .up_to = true, .terms = WEIR_AHEAD}};
+  if (group->requests->ask.kind == WEIR_RESET) weir_stock_empty(stock, &limiter->lease);
+  weir_claim **link = &group->requests;
+  for (weir_claim *request = *link; request != NULL; request = *link) {
+    if (request->ask.kind == WEIR_REFILL) {
       group->refill = request;
       *link = request->next;
       continue;
     }
-    bool decided = request->kind == WEIR_TAKE || request->kind == WEIR_PEEK;
-    if (decided && weir_stock_room(stock, now_us) >= request->charge &&
+    bool decided = request->ask.kind == WEIR_TAKE || request->ask.kind == WEIR_PEEK;
+    if (decided && weir_stock_room(stock, now_us) >= request->verdict.charge &&
         answer(limiter, entry, request, at)) {
       *link = request->next;
       weir_call_finish(call, request);
       continue;
     }
     if (decided) hold(limiter, entry, now_us, request);
-    if (request->kind == WEIR_TAKE) cost += request->charge;
-    plain = plain && (may_use(request) || request->kind == WEIR_PEEK);
+    if (request->ask.kind == WEIR_TAKE) cost += request->verdict.charge;
+    plain = plain && (may_use(request) || request->ask.kind == WEIR_PEEK);
     link = &request->next;
   }
-  if (group->requests == NULL) group->ahead.cost = charge_next(limiter, group, now_us);
-  if (plain && group->ahead.cost == 0)
-    group->ahead.cost = charge_ahead(limiter, group, now_us, cost);
-  if (group->ahead.cost > 0) {
+  if (group->requests == NULL) group->ahead.ask.cost = charge_next(limiter, group, now_us);
+  if (plain && group->ahead.ask.cost == 0)
+    group->ahead.ask.cost = charge_ahead(limiter, group, now_us, cost);
+  if (group->ahead.ask.cost > 0) {
     *link = &group->ahead;
     return;
   }
@@ -296,20 +298,20 @@ static void wrap(weir_call *call, weir_group *group) {
 /* Adds what was held to the answer of a request that is over. False: it was decided for a time in
  * which that counts no more, and must ask again. */
 static bool add_held(weir_limiter *limiter, weir_stock *stock, int64_t now_us,
-                     weir_request_state *request) {
-  weir_decision *decision = &request->decision;
-  int64_t held = request->held;
-  bool decided = request->status == WEIR_OK;
-  bool some_fits = decided && !decision->allowed && request->up_to;
+                     weir_claim *request) {
+  weir_decision *decision = &request->verdict.decision;
+  int64_t held = request->verdict.held;
+  bool decided = request->verdict.status == WEIR_OK;
+  bool some_fits = decided && !decision->allowed && request->ask.up_to;
   int64_t at_us = some_fits ? now_us : decision->at_us;
   if (held == 0) return true;
-  if (request->kind == WEIR_TAKE && decided && (decision->allowed || some_fits)) {
+  if (request->ask.kind == WEIR_TAKE && decided && (decision->allowed || some_fits)) {
     if (!weir_stock_holds(stock, at_us)) return some_fits;
     int64_t held_us = stock->lots[WEIR_LOT_HELD].stamp_us;
     weir_stock_spend(stock, held);
     weir_counts_add_lease(limiter->counts, WEIR_LEASE_USED, held);
     if (some_fits) {
-      request->charge = 0;
+      request->verdict.charge = 0;
       decision->allowed = true;
       decision->source = WEIR_SOURCE_LOCAL;
       decision->retry_after_us = decision->delay_us = 0;
@@ -318,8 +320,8 @@ static bool add_held(weir_limiter *limiter, weir_stock *stock, int64_t now_us,
     }
     if (limiter->lease.drains && held_us < decision->at_us) stamp(decision, held_us);
   } else {
-    request->charge += held;
-    request->held = 0;
+    request->verdict.charge += held;
+    request->verdict.held = 0;
   }
   return true;
 }
@@ -327,24 +329,24 @@ static bool add_held(weir_limiter *limiter, weir_stock *stock, int64_t now_us,
 /* Whether the machine only gave back of what was charged ahead, and all of that is back: then a
  * look before the next charge is of no use. */
 static bool left_nothing(const weir_group *group) {
-  for (const weir_request_state *r = group->requests; r != NULL; r = r->next)
-    if (r->status != WEIR_OK || !r->decision.allowed) return false;
+  for (const weir_claim *r = group->requests; r != NULL; r = r->next)
+    if (r->verdict.status != WEIR_OK || !r->verdict.decision.allowed) return false;
   for (size_t i = 0; i < group->machine->frame.stack->count; i++)
     if (group->machine->rule_states[i].unused > 0) return false;
-  return group->ahead.cost > 0;
+  return group->ahead.ask.cost > 0;
 }
 
 /* Takes the leader's own request off the group, and those that must ask again: they wait first in
  * line, and what they were charged is a lot like any other. Returns that. */
 static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t now_us) {
   weir_stock *stock = group->entry->leased->stock;
-  weir_request_state *first_again = NULL;
-  weir_request_state **again = &first_again;
-  weir_request_state **link = &group->requests;
+  weir_claim *first_again = NULL;
+  weir_claim **again = &first_again;
+  weir_claim **link = &group->requests;
   int64_t charged = 0;
   while (*link != NULL) {
-    weir_request_state *request = *link;
-    int64_t charge = request->charge;
+    weir_claim *request = *link;
+    int64_t charge = request->verdict.charge;
     if (request == &group->ahead) {
       *link = NULL;
     } else if (add_held(limiter, stock, now_us, request)) {
@@ -354,11 +356,11 @@ static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t n
       *link = request->next;
       request->next = NULL;
       request->again = true;
-      request->held = 0;
-      request->settled = request->away = request->gone = false;
-      request->denying = 0;
-      request->decision = (weir_decision){0};
-      weir_request_offer(&limiter->stack, request);
+      request->verdict.held = 0;
+      request->verdict.answered = request->verdict.away = request->verdict.gone = false;
+      request->verdict.denying = 0;
+      request->verdict.decision = (weir_decision){0};
+      weir_claim_offer(&limiter->stack, request);
       atomic_store_explicit(&request->standing, WEIR_STANDING_WAITING, memory_order_release);
       *again = request;
       again = &request->next;
@@ -384,19 +386,18 @@ static void grant(weir_limiter *limiter, weir_group *group, int64_t now_us, int6
   weir_leased_enter(&limiter->leased, group->entry);
 }
 
-void weir_leases_return(weir_limiter *limiter, weir_memo_entry *entry,
-                        const weir_request_state *request) {
+void weir_leases_return(weir_limiter *limiter, weir_memo_entry *entry, const weir_claim *request) {
   weir_leased *leased = entry->leased;
-  const weir_decision *decision = &request->decision;
+  const weir_decision *decision = &request->verdict.decision;
   weir_counts_add_lease(limiter->counts, WEIR_LEASE_CHARGED, decision->cost);
   if (weir_limiter_is_stale(limiter, entry)) {
     weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, decision->cost);
     return;
   }
   weir_stock_grant(leased->stock, &limiter->lease, decision->at_us, decision->at_us, decision->cost,
-                   request->places);
+                   request->ask.places);
   weir_table_hide_denial(limiter->table, entry);
-  leased->key_length = weir_key_encode(request->key, request->key_length, leased->key);
+  leased->key_length = weir_key_encode(request->ask.key, request->ask.key_length, leased->key);
   weir_leased_enter(&limiter->leased, entry);
 }
 
@@ -404,11 +405,10 @@ void weir_leases_return(weir_limiter *limiter, weir_memo_entry *entry,
  * charged ahead is one of its requests, as long as it is there. */
 static int64_t admitted_cost(const weir_group *group, bool charged) {
   int64_t cost = 0;
-  for (const weir_request_state *request = group->requests; request != NULL;
-       request = request->next)
-    if (request->kind == WEIR_TAKE && request->costs == NULL && request->status == WEIR_OK &&
-        request->decision.allowed)
-      cost += charged ? request->charge : request->decision.cost;
+  for (const weir_claim *request = group->requests; request != NULL; request = request->next)
+    if (request->ask.kind == WEIR_TAKE && request->ask.costs == NULL &&
+        request->verdict.status == WEIR_OK && request->verdict.decision.allowed)
+      cost += charged ? request->verdict.charge : request->verdict.decision.cost;
   return cost;
 }
 
@@ -429,19 +429,19 @@ static void settle_next(weir_call *call, weir_group *group) {
   weir_memo_entry *entry = group->entry;
   weir_stock *stock = entry->leased->stock;
   int64_t now_us = weir_limiter_now(limiter);
-  const weir_request_state *ahead = &group->ahead;
+  const weir_claim *ahead = &group->ahead;
   group->requests = NULL;
   if (weir_limiter_is_stale(limiter, entry)) weir_stock_empty(stock, &limiter->lease);
-  if (ahead->status == WEIR_OK) {
+  if (ahead->verdict.status == WEIR_OK) {
     weir_memo_lay_by(&limiter->stack, &limiter->settings, entry->memo, group->machine->frame.memo,
                      now_us);
-    if (ahead->decision.allowed) grant(limiter, group, now_us, ahead->charge);
+    if (ahead->verdict.decision.allowed) grant(limiter, group, now_us, ahead->verdict.charge);
   }
   count_lost(limiter, stock);
   stock->due_us = 0;
   weir_stock_plan_next(stock, &limiter->lease, entry->memo, now_us);
   mark_refill(call);
-  end_refill(group, ahead->status);
+  end_refill(group, ahead->verdict.status);
 }
 
 static void settle(weir_call *call, weir_group *group) {
@@ -449,10 +449,11 @@ static void settle(weir_call *call, weir_group *group) {
   weir_memo_entry *entry = group->entry;
   weir_stock *stock = entry->leased->stock;
   int64_t now_us = weir_limiter_now(limiter);
-  const weir_request_state *ahead = &group->ahead;
-  bool granted = ahead->cost > 0 && ahead->status == WEIR_OK && ahead->decision.allowed;
-  bool failed = group->requests->status != WEIR_OK;
-  if (weir_limiter_is_stale(limiter, entry) || group->requests->kind == WEIR_RESET)
+  const weir_claim *ahead = &group->ahead;
+  bool granted =
+      ahead->ask.cost > 0 && ahead->verdict.status == WEIR_OK && ahead->verdict.decision.allowed;
+  bool failed = group->requests->verdict.status != WEIR_OK;
+  if (weir_limiter_is_stale(limiter, entry) || group->requests->ask.kind == WEIR_RESET)
     weir_stock_empty(stock, &limiter->lease);
   if (entry->leased->key_length == 0) {
     entry->leased->key_length = group->encoded_length;
@@ -467,16 +468,17 @@ static void settle(weir_call *call, weir_group *group) {
    * may cover a request that was denied or has no answer: some did not take of it, as too little was
    * known for their figures, or as they may wait. */
   int64_t room = weir_stock_room(stock, now_us);
-  for (weir_request_state *request = group->requests; request != NULL; request = request->next)
-    if (request->status == WEIR_OK && request->decision.remaining != WEIR_NOT_KNOWN)
-      add_room(limiter, &request->decision, room);
-  for (weir_request_state *request = group->requests; request != NULL; request = request->next) {
-    bool admitted = request->status == WEIR_OK && request->decision.allowed;
-    if (!may_use(request) || request->up_to || admitted) continue;
-    if (use(limiter, entry, now_us, true, request)) request->away = request->gone = false;
+  for (weir_claim *request = group->requests; request != NULL; request = request->next)
+    if (request->verdict.status == WEIR_OK && request->verdict.decision.remaining != WEIR_NOT_KNOWN)
+      add_room(limiter, &request->verdict.decision, room);
+  for (weir_claim *request = group->requests; request != NULL; request = request->next) {
+    bool admitted = request->verdict.status == WEIR_OK && request->verdict.decision.allowed;
+    if (!may_use(request) || request->ask.up_to || admitted) continue;
+    if (use(limiter, entry, now_us, true, request))
+      request->verdict.away = request->verdict.gone = false;
   }
 
-  int64_t got = (granted ? ahead->charge : 0) + again;
+  int64_t got = (granted ? ahead->verdict.charge : 0) + again;
   grant(limiter, group, now_us, got);
   stock->due_us = 0;
   if (failed) {
@@ -495,7 +497,7 @@ static void settle(weir_call *call, weir_group *group) {
   weir_stock_plan_next(stock, &limiter->lease, entry->memo, now_us);
   count_lost(limiter, stock);
   if (limiter->refills && (stock->low > 0 || stock->tight_us > 0)) mark_refill(call);
-  end_refill(group, ahead->status);
+  end_refill(group, ahead->verdict.status);
 }
 
 /* --- the stand-in ------------------------------------------------------------------------------

@@ -28,12 +28,11 @@ typedef struct weir_returns {
 
 /* What a request was admitted for is held again: charged at this time, to these places. */
 void weir_leases_return(struct weir_limiter *limiter, weir_memo_entry *entry,
-                        const weir_request_state *request);
+                        const weir_claim *request);
 
 /* Whether what the key holds covers a settlement of one cost for all rules, charged at at_us: above 0 it
  * is used, below 0 it is put back. Locks the key's entry. */
-bool weir_leases_cover(struct weir_limiter *limiter, const weir_request_state *request,
-                       int64_t cost);
+bool weir_leases_cover(struct weir_limiter *limiter, const weir_claim *request, int64_t cost);
 
 /* --- giving back (refill.c) --------------------------------------------------------------------
  */

@@ -260,14 +260,14 @@ weir_decided weir_table_decided(weir_table *table) {
   return decided;
 }
 
-void weir_memo_entry_append(weir_memo_entry *entry, weir_request_state *request) {
+void weir_memo_entry_append(weir_memo_entry *entry, weir_claim *request) {
   request->next = NULL;
   *(entry->first_waiting != NULL ? &entry->last_waiting->next : &entry->first_waiting) = request;
   entry->last_waiting = request;
 }
 
-void weir_memo_entry_put_first(weir_memo_entry *entry, weir_request_state *first) {
-  weir_request_state *last = first;
+void weir_memo_entry_put_first(weir_memo_entry *entry, weir_claim *first) {
+  weir_claim *last = first;
   while (last->next != NULL)
     last = last->next;
   last->next = entry->first_waiting;
@@ -275,9 +275,9 @@ void weir_memo_entry_put_first(weir_memo_entry *entry, weir_request_state *first
   entry->first_waiting = first;
 }
 
-void weir_memo_entry_withdraw(weir_memo_entry *entry, weir_request_state *request) {
-  weir_request_state *before = NULL;
-  weir_request_state **at = &entry->first_waiting;
+void weir_memo_entry_withdraw(weir_memo_entry *entry, weir_claim *request) {
+  weir_claim *before = NULL;
+  weir_claim **at = &entry->first_waiting;
   while (*at != request) {
     before = *at;
     at = &before->next;
@@ -286,14 +286,14 @@ void weir_memo_entry_withdraw(weir_memo_entry *entry, weir_request_state *reques
   if (entry->last_waiting == request) entry->last_waiting = before;
 }
 
-weir_request_state *weir_memo_entry_take_group(weir_memo_entry *entry, int64_t most) {
-  weir_request_state *first = entry->first_waiting;
-  weir_request_state *last = first;
-  int64_t sum = first->kind == WEIR_TAKE ? first->charge : 0;
-  bool alone = first->alone || first->kind >= WEIR_RESET;
-  for (weir_request_state *next = last->next; next != NULL && !alone; next = last->next) {
-    if (next->kind == WEIR_TAKE) sum += next->charge;
-    if (next->alone || next->kind >= WEIR_RESET || sum > most) break;
+weir_claim *weir_memo_entry_take_group(weir_memo_entry *entry, int64_t most) {
+  weir_claim *first = entry->first_waiting;
+  weir_claim *last = first;
+  int64_t sum = first->ask.kind == WEIR_TAKE ? first->verdict.charge : 0;
+  bool alone = first->ask.alone || first->ask.kind >= WEIR_RESET;
+  for (weir_claim *next = last->next; next != NULL && !alone; next = last->next) {
+    if (next->ask.kind == WEIR_TAKE) sum += next->verdict.charge;
+    if (next->ask.alone || next->ask.kind >= WEIR_RESET || sum > most) break;
     last = next;
   }
   entry->first_waiting = last->next;

@@ -32,15 +32,15 @@ typedef struct weir_memo_entry {
   weir_key key;
   uint64_t fingerprint[2]; /* of the key: weir_key_hash() */
   weir_shard *shard;
-  struct weir_memo_entry *ring;      /* next of all in its shard */
-  bool used;                         /* since the hand of the clock came by */
-  bool busy;                         /* some call leads a group of this key */
-  bool shown;                        /* perhaps: what is denied of the key */
-  bool doubted : 1;                  /* meanwhile something was given back beside that group */
-  unsigned stand_ins : 2;            /* that have something to say of the key: see below */
-  unsigned clock_steps;              /* of its limiter, when the memo was begun */
-  weir_request_state *first_waiting; /* in the order they came */
-  weir_request_state *last_waiting;
+  struct weir_memo_entry *ring; /* next of all in its shard */
+  bool used;                    /* since the hand of the clock came by */
+  bool busy;                    /* some call leads a group of this key */
+  bool shown;                   /* perhaps: what is denied of the key */
+  bool doubted : 1;             /* meanwhile something was given back beside that group */
+  unsigned stand_ins : 2;       /* that have something to say of the key: see below */
+  unsigned clock_steps;         /* of its limiter, when the memo was begun */
+  weir_claim *first_waiting;    /* in the order they came */
+  weir_claim *last_waiting;
   weir_memo *memo;
   weir_account *account;      /* what was admitted without the store; NULL: nothing */
   struct weir_leased *leased; /* lease.h; NULL: the rules have no lease */
@@ -134,16 +134,16 @@ void weir_table_read_pools(weir_table *table, weir_pool pools[WEIR_RULES_MOST]);
 /* What was decided under the shards' locks. Locks them as well. */
 weir_decided weir_table_decided(weir_table *table);
 
-void weir_memo_entry_append(weir_memo_entry *entry, weir_request_state *request);
+void weir_memo_entry_append(weir_memo_entry *entry, weir_claim *request);
 
 /* Puts a list of requests before all who wait. */
-void weir_memo_entry_put_first(weir_memo_entry *entry, weir_request_state *first);
+void weir_memo_entry_put_first(weir_memo_entry *entry, weir_claim *first);
 
 /* Takes `request` out of those waiting; it must be among them. */
-void weir_memo_entry_withdraw(weir_memo_entry *entry, weir_request_state *request);
+void weir_memo_entry_withdraw(weir_memo_entry *entry, weir_claim *request);
 
 /* Takes the first waiting requests that together cost at most `most`, always at least one. What is
  * marked `alone` comes alone, and so do resets and refunds. */
-weir_request_state *weir_memo_entry_take_group(weir_memo_entry *entry, int64_t most);
+weir_claim *weir_memo_entry_take_group(weir_memo_entry *entry, int64_t most);
 
 #endif

@@ -80,15 +80,16 @@ static weir_status try_traffic(struct search *search, traffic *tried, weir_messa
 
     weir_attack_train *train = &tried->trains[next];
     int64_t now_us = search->begin_us + next_us;
-    weir_request_state request = {.kind = WEIR_TAKE, .up_to = true, .cost = train->cost};
+    weir_claim request = {.ask = {.kind = WEIR_TAKE, .up_to = true, .cost = train->cost}};
     done[next]++;
     search->result->requests++;
     status = weir_driver_decide(&search->driver, &key, now_us, &request, message);
-    if (status != WEIR_OK || !request.decision.allowed) continue;
+    if (status != WEIR_OK || !request.verdict.decision.allowed) continue;
 
-    train->admitted += request.decision.cost;
+    train->admitted += request.verdict.decision.cost;
     weir_stamps_slide(&stamps, now_us, search->rule->period_us);
-    if (!weir_stamps_add(&stamps, now_us, 0, request.decision.cost)) status = WEIR_NO_MEMORY;
+    if (!weir_stamps_add(&stamps, now_us, 0, request.verdict.decision.cost))
+      status = WEIR_NO_MEMORY;
     if (stamps.admitted > tried->most) tried->most = stamps.admitted;
   }
   weir_stamps_clean_up(&stamps);

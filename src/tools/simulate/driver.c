@@ -85,7 +85,7 @@ void weir_driver_clear_key(const weir_driver *driver, weir_driven_key *key) {
 
 /* Round after round, until the request is settled. */
 static weir_status run_machine(weir_driver *driver, weir_driven_key *key, int64_t now_us,
-                               weir_request_state *request, weir_message *message) {
+                               weir_claim *request, weir_message *message) {
   weir_machine *machine = driver->machine;
   weir_turn turn = weir_machine_start(machine, now_us, key->memo, request, driver->round);
   for (; turn != WEIR_TURN_DONE;
@@ -102,9 +102,9 @@ static weir_status run_machine(weir_driver *driver, weir_driven_key *key, int64_
     }
   }
   memcpy(key->memo, machine->frame.memo, driver->memo_bytes);
-  if (request->status != WEIR_OK)
-    weir_message_set(message, "%s", weir_status_text(request->status));
-  return request->status;
+  if (request->verdict.status != WEIR_OK)
+    weir_message_set(message, "%s", weir_status_text(request->verdict.status));
+  return request->verdict.status;
 }
 
 static void expire(const weir_driver *driver, weir_driven_key *key, int64_t now_us) {
@@ -113,11 +113,11 @@ static void expire(const weir_driver *driver, weir_driven_key *key, int64_t now_
 }
 
 weir_status weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
-                               weir_request_state *request, weir_message *message) {
+                               weir_claim *request, weir_message *message) {
   for (size_t i = 0; i < driver->stack.count; i++) {
     const weir_rule *rule = &driver->stack.rules[i];
-    if (!weir_rule_takes_one(rule) || request->cost == 1 || request->up_to) continue;
-    weir_message_set(message, "cost %" PRId64 " for a %s: accepted is 1", request->cost,
+    if (!weir_rule_takes_one(rule) || request->ask.cost == 1 || request->ask.up_to) continue;
+    weir_message_set(message, "cost %" PRId64 " for a %s: accepted is 1", request->ask.cost,
                      weir_rule_kind_name(rule->kind));
     return WEIR_BAD_COST;
   }
@@ -129,7 +129,7 @@ weir_status weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_
 }
 
 weir_status weir_driver_settle(weir_driver *driver, weir_driven_key *key, int64_t now_us,
-                               weir_request_state *request, weir_message *message) {
+                               weir_claim *request, weir_message *message) {
   expire(driver, key, now_us);
   return run_machine(driver, key, now_us, request, message);
 }

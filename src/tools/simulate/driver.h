@@ -85,10 +85,10 @@ void weir_driver_remove_key(const weir_driver *driver, weir_driven_key *key);
 /* Settles a request. Times never go back. WEIR_NO_MEMORY, WEIR_BAD_COST where a sliding-log is
  * asked for more than 1, or what the request itself was answered. */
 weir_status weir_driver_decide(weir_driver *driver, weir_driven_key *key, int64_t now_us,
-                               weir_request_state *request, weir_message *message);
+                               weir_claim *request, weir_message *message);
 
 /* The same of a settlement (WEIR_SETTLE), which nothing but the store answers. */
 weir_status weir_driver_settle(weir_driver *driver, weir_driven_key *key, int64_t now_us,
-                               weir_request_state *request, weir_message *message);
+                               weir_claim *request, weir_message *message);
 
 #endif

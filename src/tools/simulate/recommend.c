@@ -120,12 +120,12 @@ static bool run_key(void *context, uint32_t number, const weir_record_reader *re
   uint64_t denied = 0, room = trial->most.requests - trial->denied.requests;
   weir_driver_clear_key(&run->driver, &run->key);
   while (denied <= room && weir_record_read(&reader, &asked)) {
-    weir_request_state request = {.kind = WEIR_TAKE, .cost = asked.cost};
+    weir_claim request = {.ask = {.kind = WEIR_TAKE, .cost = asked.cost}};
     trial->decided++;
     run->status =
         weir_driver_decide(&run->driver, &run->key, asked.time_us, &request, run->message);
     if (run->status != WEIR_OK) return false;
-    denied += !request.decision.allowed;
+    denied += !request.verdict.decision.allowed;
   }
   trial->denied.requests += denied;
   trial->denied.keys += denied > 0;

@@ -93,7 +93,7 @@ static weir_status decide(weir_simulation *simulation, size_t i, weir_seen_key *
   const weir_slots *places = subject->driven.places;
   int64_t now_us = simulation->now_us;
   int64_t before = measure->cost_allowed - measure->cost_exactly_allowed;
-  weir_request_state request = {.kind = WEIR_TAKE, .cost = cost};
+  weir_claim request = {.ask = {.kind = WEIR_TAKE, .cost = cost}};
   weir_status status = weir_driver_decide(driver, &subject->driven, now_us, &request, message);
   if (status != WEIR_OK) return status;
 
@@ -110,10 +110,10 @@ static weir_status decide(weir_simulation *simulation, size_t i, weir_seen_key *
   }
 
   if (!weir_measure_decision(measure, stack, subject->exact, now_us, key->text, key->length, cost,
-                             &request.decision))
+                             &request.verdict.decision))
     return WEIR_NO_MEMORY;
   subject->difference += measure->cost_allowed - measure->cost_exactly_allowed - before;
-  if (request.decision.allowed) return WEIR_OK;
+  if (request.verdict.decision.allowed) return WEIR_OK;
   bool noted =
       weir_denied_keys_add(&simulation->denied[i], key->text, key->length, key->mark, now_us);
   return noted ? WEIR_OK : WEIR_NO_MEMORY;
@@ -159,14 +159,14 @@ struct stretch {
 static weir_status draw_decision(struct stretch *stretch, int64_t now_us, int64_t cost, bool takes,
                                  weir_message *message) {
   const weir_rule *rule = &stretch->driver.stack.rules[0];
-  weir_request_state request = {.kind = takes ? WEIR_TAKE : WEIR_PEEK, .cost = cost};
+  weir_claim request = {.ask = {.kind = takes ? WEIR_TAKE : WEIR_PEEK, .cost = cost}};
   weir_curve_point point = {.at_us = now_us};
   weir_status status =
       weir_driver_decide(&stretch->driver, &stretch->key, now_us, &request, message);
   if (status != WEIR_OK) return status;
   weir_stamps_slide(&stretch->stamps, now_us, rule->period_us);
   bool fits = stretch->stamps.counted + cost <= rule->limit;
-  bool allowed = request.decision.allowed;
+  bool allowed = request.verdict.decision.allowed;
   if (takes && weir_measure_counts(rule, cost, allowed) &&
       !weir_stamps_add(&stretch->stamps, now_us, cost, allowed ? cost : 0))
     return WEIR_NO_MEMORY;
@@ -175,8 +175,8 @@ static weir_status draw_decision(struct stretch *stretch, int64_t now_us, int64_
                  : allowed       ? WEIR_MARK_WRONGLY_ALLOWED
                                  : WEIR_MARK_WRONGLY_DENIED;
   point.truth = weir_measure_truth(rule, &stretch->stamps);
-  point.estimate = request.decision.limit - request.decision.remaining;
-  if (takes && (request.decision.remaining == WEIR_NOT_KNOWN)) point.estimate = point.truth;
+  point.estimate = request.verdict.decision.limit - request.verdict.decision.remaining;
+  if (takes && (request.verdict.decision.remaining == WEIR_NOT_KNOWN)) point.estimate = point.truth;
   if (now_us >= stretch->curve->from_us && now_us <= stretch->curve->until_us)
     stretch->curve->draw(stretch->curve->context, &point);
   return WEIR_OK;
@@ -364,8 +364,8 @@ static weir_status settle(weir_driver *driver, weir_real_sums *sums, weir_subjec
   for (size_t i = 0; i < driver->stack.count; i++)
     costs[i] = ended->real - ended->cost;
   if (ended->real != ended->cost) {
-    weir_request_state request = {
-        .kind = WEIR_SETTLE, .costs = costs, .settlement = settlement, .at_us = taken_us};
+    weir_claim request = {
+        .ask = {.kind = WEIR_SETTLE, .costs = costs, .settlement = settlement, .at_us = taken_us}};
     weir_status status =
         weir_driver_settle(driver, &subject->driven, taken_us + 1, &request, message);
     if (status != WEIR_OK) return status;
@@ -429,10 +429,10 @@ weir_status weir_reals_request(weir_reals *reals, int64_t time_us, const char *k
   reals->asked += real;
   for (size_t i = 0; status == WEIR_OK && i < reals->rule_count; i++) {
     weir_subject *subject = &used->subjects[i];
-    weir_request_state request = {.kind = WEIR_TAKE, .cost = cost};
+    weir_claim request = {.ask = {.kind = WEIR_TAKE, .cost = cost}};
     status =
         weir_driver_decide(&reals->drivers[i], &subject->driven, reals->now_us, &request, message);
-    if (status == WEIR_OK && request.decision.allowed) begun.settled |= 1U << i;
+    if (status == WEIR_OK && request.verdict.decision.allowed) begun.settled |= 1U << i;
     if (has_room(&reals->drivers[i].stack, subject->exact, reals->now_us)) begun.looked |= 1U << i;
   }
   if (begun.settled != 0 || begun.looked != 0) reals->underway[reals->count++] = begun;
