@@ -35,14 +35,6 @@ typedef enum weir_terms {
   WEIR_DEBT        /* first of a group, for what was admitted before: `payment` says what */
 } weir_terms;
 
-/* Where a request stands with its driver. */
-typedef enum weir_standing {
-  WEIR_STANDING_WAITING,
-  WEIR_STANDING_LEADS,
-  WEIR_STANDING_TAKEN,
-  WEIR_STANDING_DONE
-} weir_standing;
-
 /* What is charged to each rule for what was admitted before, and for no request. It is never denied:
  * what there is no room for is cut off, and so is all of a rule whose time is over. */
 typedef struct weir_payment {
@@ -106,17 +98,6 @@ typedef struct weir_claim {
   struct weir_claim *next;
   weir_ask ask;
   weir_verdict verdict;
-
-  /* Its driver's: no algorithm looks at these. See limiter/call.h. */
-  struct weir_call *call;
-  struct weir_memo_entry *entry; /* there as long as the request waits or leads or is taken */
-  struct weir_shard *shard;      /* of the entry, and there for ever */
-  _Atomic weir_standing standing;
-  bool uncounted; /* in: a decision to be counted; out: false where that is done */
-  bool withheld;  /* it only looks whether the store is back: its account has no room for it */
-  bool unasked;   /* nothing asked the store for it: its status says what was known before */
-  bool again;     /* it was decided too late for what it held, and holds nothing now */
-  int64_t end_us; /* when its wait for servers was over, weir_monotonic_us(); 0: there was none */
 } weir_claim;
 
 enum { WEIR_NO_SLOT = -1 };

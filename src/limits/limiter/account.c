@@ -85,8 +85,11 @@ static weir_limiter *local_of(weir_limiter *limiter) {
 /* --- beginning ---------------------------------------------------------------------------------
  */
 
-static weir_status settle_inside(void *local, weir_claim *request) {
-  return weir_limiter_answer(local, request, NULL);
+static weir_status settle_inside(void *local, weir_claim *claim) {
+  weir_waiting request = {.claim.ask = claim->ask};
+  weir_status status = weir_limiter_answer(local, &request, NULL);
+  claim->verdict = request.claim.verdict;
+  return status;
 }
 
 static weir_inside inside_of(const weir_limiter *limiter, weir_limiter *local) {
@@ -115,22 +118,23 @@ static bool begin(weir_limiter *limiter, weir_limiter *local, weir_memo_entry *e
 }
 
 /* One that was never sent knows nothing new: the store may have answered another meanwhile. */
-static bool was_away(const weir_claim *request) {
-  return request->verdict.status != WEIR_OK && !request->unasked;
+static bool was_away(const weir_waiting *request) {
+  return request->claim.verdict.status != WEIR_OK && request->way != WEIR_WAY_PAST;
 }
 
 /* Locks the request's entry, with an account of this outage. What shares rest on is read with no
  * entry locked. NULL, and nothing locked: no memory. */
 static weir_memo_entry *lock_account(weir_limiter *limiter, weir_limiter *local,
-                                     const weir_claim *request, bool *begun) {
+                                     const weir_waiting *request, bool *begun) {
   weir_pool pools[WEIR_RULES_MOST];
   for (bool read = false;; read = true) {
-    weir_memo_entry *entry = weir_limiter_lock(limiter, request->ask.key, request->ask.key_length);
+    weir_memo_entry *entry =
+        weir_limiter_lock(limiter, request->claim.ask.key, request->claim.ask.key_length);
     if (entry == NULL) return NULL;
     int64_t now_us = weir_limiter_now(limiter);
     bool ready = entry->account != NULL && !weir_account_is_quiet(entry->account, now_us);
     *begun = !ready;
-    if (!ready && read) ready = begin(limiter, local, entry, request, pools, now_us);
+    if (!ready && read) ready = begin(limiter, local, entry, &request->claim, pools, now_us);
     if (ready) {
       if (was_away(request)) entry->account->hold_until_us = 0;
       return entry;
@@ -151,16 +155,16 @@ static void roll(weir_limiter *limiter, weir_account *account) {
 }
 
 /* The answer is for this request. */
-static void tell_account(weir_account *account, const weir_claim *request) {
+static void tell_account(weir_account *account, const weir_waiting *request) {
   if (!was_away(request)) return;
-  account->away = request->verdict.away;
-  account->will_hold = account->will_hold || request->verdict.gone;
+  account->away = request->claim.verdict.away;
+  account->will_hold = account->will_hold || request->claim.verdict.gone;
 }
 
 /* What was sent and not answered most likely counts in the store, so it is not owed. */
-static bool answer_by_account(weir_limiter *limiter, const weir_claim *request,
+static bool answer_by_account(weir_limiter *limiter, const weir_waiting *request,
                               weir_decision *decision, bool *met) {
-  bool owes = request->verdict.status != WEIR_UNKNOWN_OUTCOME;
+  bool owes = request->claim.verdict.status != WEIR_UNKNOWN_OUTCOME;
   weir_limiter *local = local_of(limiter);
   if (local == NULL) return false;
   bool begun;
@@ -172,12 +176,12 @@ static bool answer_by_account(weir_limiter *limiter, const weir_claim *request,
   *met = account->met;
   tell_account(account, request);
   roll(limiter, account);
-  bool answered = !begun && weir_continue_counts(&limiter->stack, account, request);
+  bool answered = !begun && weir_continue_counts(&limiter->stack, account, &request->claim);
   if (answered)
-    owed = weir_continue_owe_held(&inside, account, request, owes);
+    owed = weir_continue_owe_held(&inside, account, &request->claim, owes);
   else
     answered =
-        weir_continue_admit(&inside, account, request, entry->fingerprint[0],
+        weir_continue_admit(&inside, account, &request->claim, entry->fingerprint[0],
                             owes ? WEIR_CONTINUE_OWES : WEIR_CONTINUE_UNSURE, decision, &owed);
   weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_OWED, owed);
   weir_lock_leave(&entry->shard->lock);
@@ -186,32 +190,32 @@ static bool answer_by_account(weir_limiter *limiter, const weir_claim *request,
 
 /* Under contention payments would contend as well. And a log tells too little of what is left to be
  * continued, and is not paid: what the store may still decide is left to it. */
-static bool has_account(const weir_limiter *limiter, const weir_claim *request) {
-  if (limiter->fallback != WEIR_FALLBACK_LOCAL || request->verdict.status == WEIR_CONTENDED)
+static bool has_account(const weir_limiter *limiter, const weir_waiting *request) {
+  if (limiter->fallback != WEIR_FALLBACK_LOCAL || request->claim.verdict.status == WEIR_CONTENDED)
     return false;
   for (size_t i = 0; i < limiter->stack.count; i++)
-    if (!request->verdict.away && weir_rule_takes_one(&limiter->stack.rules[i])) return false;
+    if (!request->claim.verdict.away && weir_rule_takes_one(&limiter->stack.rules[i])) return false;
   return true;
 }
 
-void weir_limiter_fall_back(weir_limiter *limiter, weir_claim *request, weir_message *message) {
-  weir_status failure = request->verdict.status;
-  if (request->withheld && failure == WEIR_OK) {
+void weir_limiter_fall_back(weir_limiter *limiter, weir_waiting *request, weir_message *message) {
+  weir_status failure = request->claim.verdict.status;
+  if (request->way == WEIR_WAY_PROBES && failure == WEIR_OK) {
     /* It only looked, and has found the store: its account had no room for it and admits nothing
      * beside a store that answers, whatever room there is by now. It may come again soon. */
-    request->verdict.decision =
-        weir_policy_decide(WEIR_FALLBACK_DENY, WEIR_SOURCE_LATE, &limiter->stack, request->ask.cost,
-                           request->ask.costs, weir_limiter_now(limiter));
-    request->verdict.decision.source = WEIR_SOURCE_FALLBACK;
+    request->claim.verdict.decision = weir_policy_decide(
+        WEIR_FALLBACK_DENY, WEIR_SOURCE_LATE, &limiter->stack, request->claim.ask.cost,
+        request->claim.ask.costs, weir_limiter_now(limiter));
+    request->claim.verdict.decision.source = WEIR_SOURCE_FALLBACK;
     return;
   }
-  weir_source source = request->verdict.away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
+  weir_source source = request->claim.verdict.away ? WEIR_SOURCE_FALLBACK : WEIR_SOURCE_LATE;
   bool met = true;
   if (!has_account(limiter, request) ||
-      !answer_by_account(limiter, request, &request->verdict.decision, &met))
-    request->verdict.decision =
-        weir_policy_decide(limiter->fallback, source, &limiter->stack, request->ask.cost,
-                           request->ask.costs, weir_limiter_now(limiter));
+      !answer_by_account(limiter, request, &request->claim.verdict.decision, &met))
+    request->claim.verdict.decision =
+        weir_policy_decide(limiter->fallback, source, &limiter->stack, request->claim.ask.cost,
+                           request->claim.ask.costs, weir_limiter_now(limiter));
   if (!met && message != NULL) {
     weir_message why = *message;
     weir_message_set(
@@ -220,9 +224,9 @@ void weir_limiter_fall_back(weir_limiter *limiter, weir_claim *request, weir_mes
         " (peers)",
         why.text, limiter->peers.count);
   }
-  request->verdict.decision.source = source;
-  request->verdict.decision.store_status = failure;
-  request->verdict.status = WEIR_OK;
+  request->claim.verdict.decision.source = source;
+  request->claim.verdict.decision.store_status = failure;
+  request->claim.verdict.status = WEIR_OK;
 }
 
 /* --- the stand-in ------------------------------------------------------------------------------
@@ -230,30 +234,35 @@ void weir_limiter_fall_back(weir_limiter *limiter, weir_claim *request, weir_mes
 
 /* Whether a request for which the account has no room is denied by that: for a while after an
  * outage. During it, such a request is made one that only looks. Counts any other. */
-static bool withholds(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
+static bool withholds(weir_limiter *limiter, weir_memo_entry *entry, weir_waiting *request,
                       int64_t now_us) {
   weir_limiter *local = atomic_load_explicit(&limiter->local, memory_order_acquire);
   if (local == NULL) return false;
   const weir_inside inside = inside_of(limiter, local);
+  bool takes = request->claim.ask.kind == WEIR_TAKE;
   roll(limiter, entry->account);
-  return weir_continue_withholds(&inside, entry->account, request, entry->fingerprint[0], now_us);
+  bool withheld = weir_continue_withholds(&inside, entry->account, &request->claim,
+                                          entry->fingerprint[0], now_us);
+  if (takes && request->claim.ask.kind == WEIR_PEEK) request->way = WEIR_WAY_PROBES;
+  return withheld;
 }
 
 /* Whether a request need not wait for another that finds out whether the store is back: it was away
  * for the key's last request, and has not answered since. Then the account answers it. One of the same
  * call, `earlier` or NULL, goes with it. */
-static bool goes_past(const weir_memo_entry *entry, const weir_claim *request,
-                      const weir_claim *earlier) {
+static bool goes_past(const weir_memo_entry *entry, const weir_waiting *request,
+                      const weir_waiting *earlier) {
   const weir_account *account = entry->account;
-  bool takes = request->ask.kind == WEIR_TAKE || request->withheld;
+  bool takes = request->claim.ask.kind == WEIR_TAKE || request->way == WEIR_WAY_PROBES;
   return takes && entry->busy && earlier == NULL && account->away && account->hold_until_us == 0;
 }
 
-static weir_found divert(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
-                         const weir_claim *earlier, weir_moment at) {
+static weir_found divert(weir_limiter *limiter, weir_memo_entry *entry, weir_waiting *request,
+                         const weir_waiting *earlier, weir_moment at) {
   if (withholds(limiter, entry, request, at.now_us)) return WEIR_ANSWERED;
   if (!goes_past(entry, request, earlier)) return WEIR_PASS;
-  request->verdict.away = request->unasked = true;
+  request->claim.verdict.away = true;
+  request->way = WEIR_WAY_PAST;
   return WEIR_PAST;
 }
 
@@ -349,7 +358,7 @@ weir_status weir_outage_give_back(weir_limiter *limiter, const weir_claim *reque
 /* --- settling ----------------------------------------------------------------------------------
  */
 
-bool weir_outage_charge(weir_limiter *limiter, const weir_claim *request, const int64_t *costs) {
+bool weir_outage_charge(weir_limiter *limiter, const weir_waiting *request, const int64_t *costs) {
   bool begun;
   int64_t owed = 0;
   weir_limiter *local = has_account(limiter, request) ? local_of(limiter) : NULL;
@@ -360,8 +369,8 @@ bool weir_outage_charge(weir_limiter *limiter, const weir_claim *request, const 
   weir_account *account = entry->account;
   tell_account(account, request);
   roll(limiter, account);
-  bool charged = weir_continue_overrun(&inside, account, request, costs, entry->fingerprint[0],
-                                       weir_limiter_now(limiter), &owed);
+  bool charged = weir_continue_overrun(&inside, account, &request->claim, costs,
+                                       entry->fingerprint[0], weir_limiter_now(limiter), &owed);
   weir_counts_add_outage(limiter->counts, WEIR_OUTAGE_OWED, owed);
   weir_lock_leave(&entry->shard->lock);
   return charged;

@@ -42,7 +42,7 @@ typedef struct weir_member {
   weir_limiter *limiter;
   weir_request *request;
   weir_call *call;
-  weir_claim state;       /* of what it is asked now */
+  weir_waiting state;     /* of what it is asked now */
   weir_decision decision; /* the last */
   weir_status status;
   weir_result result;
@@ -150,9 +150,10 @@ static void begin(weir_member *member, weir_request_kind kind) {
   weir_call *call = member->call;
   member->wanted = false;
   weir_request_begin(member->limiter, member->request, &member->state);
-  member->state.ask.kind = kind;
-  if (kind == WEIR_TAKE) member->state.ask.terms = member->looked ? WEIR_MEMBER_SEEN : WEIR_MEMBER;
-  member->state.ask.places = member->places;
+  member->state.claim.ask.kind = kind;
+  if (kind == WEIR_TAKE)
+    member->state.claim.ask.terms = member->looked ? WEIR_MEMBER_SEEN : WEIR_MEMBER;
+  member->state.claim.ask.places = member->places;
   call->head = call;
   call->also = NULL;
   call->waiter = call->own_waiter;
@@ -187,27 +188,27 @@ static weir_call *take_set(weir_all *all, size_t from, weir_request_kind kind, b
 /* The store's answer, or the policy's; a policy answers for a look as for a charge. */
 static void conclude(weir_all *all, size_t at) {
   weir_member *member = &all->members[at];
-  weir_claim *state = &member->state;
+  weir_waiting *state = &member->state;
   weir_message *why = &member->call->explanation;
-  bool looked = state->ask.kind == WEIR_PEEK && state->verdict.status == WEIR_OK;
-  state->ask.kind = WEIR_TAKE;
+  bool looked = state->claim.ask.kind == WEIR_PEEK && state->claim.verdict.status == WEIR_OK;
+  state->claim.ask.kind = WEIR_TAKE;
   if (member->call->explained == NULL)
-    weir_message_set(why, "%s", weir_status_text(state->verdict.status));
-  if (weir_limiter_has_answer(member->limiter, state, state->verdict.status))
+    weir_message_set(why, "%s", weir_status_text(state->claim.verdict.status));
+  if (weir_limiter_has_answer(member->limiter, state, state->claim.verdict.status))
     weir_limiter_fall_back(member->limiter, state, why);
-  member->status = state->verdict.status;
-  member->decision = state->verdict.decision;
-  if (state->verdict.status != WEIR_OK) {
+  member->status = state->claim.verdict.status;
+  member->decision = state->claim.verdict.decision;
+  if (state->claim.verdict.status != WEIR_OK) {
     member->result = WEIR_NO_VERDICT;
     if (at < all->failed) {
       all->failed = at;
       all->why = *why;
     }
-  } else if (state->verdict.decision.allowed) {
+  } else if (state->claim.verdict.decision.allowed) {
     member->result = looked ? WEIR_FITS : WEIR_CHARGED;
     member->looked = looked;
   } else {
-    member->result = state->verdict.has_room ? WEIR_FITS : WEIR_DENIED;
+    member->result = state->claim.verdict.has_room ? WEIR_FITS : WEIR_DENIED;
   }
 }
 
@@ -220,8 +221,8 @@ static void run_set(weir_all *all, weir_call *first, const bool set[]) {
     weir_member *member = &all->members[i];
     if (!set[i]) continue;
     if (late) {
-      member->state.verdict.status = WEIR_TIMEOUT;
-      member->state.verdict.answered = true;
+      member->state.claim.verdict.status = WEIR_TIMEOUT;
+      member->state.claim.verdict.answered = true;
     } else {
       weir_call_join(&member->call, member->limiter, &member->state, member->call->at);
     }
@@ -319,17 +320,17 @@ static void refund_set(weir_all *all, size_t from) {
     for (size_t i = from; i < all->count; i++) {
       weir_member *member = &all->members[i];
       if (!set[i]) continue;
-      member->state.ask.alone = true;
-      member->state.ask.costs = member->costs;
-      member->state.ask.at_us = member->decision.at_us;
-      member->state.ask.places = NULL;
+      member->state.claim.ask.alone = true;
+      member->state.claim.ask.costs = member->costs;
+      member->state.claim.ask.at_us = member->decision.at_us;
+      member->state.claim.ask.places = NULL;
       weir_call_join(&member->call, member->limiter, &member->state, member->call->at);
     }
     weir_call_run(first);
     left = false;
     for (size_t i = from; i < all->count && weir_monotonic_us() < until_us; i++) {
       weir_member *member = &all->members[i];
-      if (!set[i] || member->state.verdict.status != WEIR_CONTENDED) continue;
+      if (!set[i] || member->state.claim.verdict.status != WEIR_CONTENDED) continue;
       member->wanted = left = true;
     }
   }
@@ -343,19 +344,19 @@ static bool charged_in_store(weir_member *member) {
                           .store_status = decision->store_status,
                           .gives_back = true};
   if (back.charged != WEIR_CHARGED_STORE) {
-    weir_claim request = {.ask = {.at_us = decision->at_us,
-                                  .key = member->request->key,
-                                  .key_length = member->request->key_length}};
+    weir_waiting request = {.claim.ask = {.at_us = decision->at_us,
+                                          .key = member->request->key,
+                                          .key_length = member->request->key_length}};
     for (size_t i = 0; i < limiter->stack.count; i++)
       back.costs[i] = -member->costs[i];
     weir_settlement_make(limiter, &back, &request, NULL);
     return false;
   }
-  if (!limiter->leases || member->state.ask.costs != NULL) return true;
+  if (!limiter->leases || member->state.claim.ask.costs != NULL) return true;
   weir_memo_entry *entry =
       weir_limiter_lock(limiter, member->request->key, member->request->key_length);
   if (entry == NULL) return true;
-  weir_leases_return(limiter, entry, &member->state);
+  weir_leases_return(limiter, entry, &member->state.claim);
   weir_lock_leave(&entry->shard->lock);
   return false;
 }
@@ -424,12 +425,12 @@ static void recall_and_look(weir_all *all) {
     weir_member *member = &all->members[i];
     begin(member, WEIR_TAKE);
     weir_key key;
-    weir_key_read(member->limiter->store->secret, member->state.ask.key,
-                  member->state.ask.key_length, &key);
+    weir_key_read(member->limiter->store->secret, member->state.claim.ask.key,
+                  member->state.claim.ask.key_length, &key);
     if (weir_know(member->limiter, &member->state, &key, member->call->at, WEIR_ALL_KEYS,
                   &looks[i])) {
       member->result = WEIR_DENIED;
-      member->decision = member->state.verdict.decision;
+      member->decision = member->state.claim.verdict.decision;
     }
   }
   if (some_say_no(all)) return;

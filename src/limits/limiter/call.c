@@ -111,7 +111,7 @@ static bool make_room(weir_call *call, size_t count) {
 }
 
 /* Most batches settle nothing: the first that does makes the room. */
-weir_settlement *weir_call_settlement(weir_call *call, const weir_claim *request) {
+weir_settlement *weir_call_settlement(weir_call *call, const weir_waiting *request) {
   if (call->settlements == NULL) call->settlements = calloc(call->room, sizeof *call->settlements);
   return call->settlements != NULL ? &call->settlements[request - call->batch] : NULL;
 }
@@ -170,16 +170,16 @@ int64_t weir_call_pause_end_us(unsigned pauses) {
 /* --- its requests ------------------------------------------------------------------------------
  */
 
-size_t weir_call_encode(const weir_claim *request, char encoded[WEIR_ENCODED_MOST]) {
-  if (request->ask.kind != WEIR_REFILL)
-    return weir_key_encode(request->ask.key, request->ask.key_length, encoded);
-  memcpy(encoded, request->ask.key, request->ask.key_length);
-  return request->ask.key_length;
+size_t weir_call_encode(const weir_waiting *request, char encoded[WEIR_ENCODED_MOST]) {
+  if (request->claim.ask.kind != WEIR_REFILL)
+    return weir_key_encode(request->claim.ask.key, request->claim.ask.key_length, encoded);
+  memcpy(encoded, request->claim.ask.key, request->claim.ask.key_length);
+  return request->claim.ask.key_length;
 }
 
 /* The first request speaks for a batch, but one that has no answer at all speaks before one for
  * which a policy answers. Leaders of other calls come here, too. */
-void weir_call_explain(weir_claim *request, weir_status status, const char *why) {
+void weir_call_explain(weir_waiting *request, weir_status status, const char *why) {
   weir_call *call = request->call;
   bool has_answer = weir_limiter_has_answer(call->limiter, request, status);
   pthread_mutex_lock(&call->waiter->mutex);
@@ -214,7 +214,7 @@ static void notify(weir_waiter *waiter) {
 
 /* After the step its own thread may go on: so its waiter is looked up before. */
 void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry) {
-  weir_claim *next = entry->first_waiting;
+  weir_waiting *next = weir_waiting_of(entry->first_waiting);
   entry->busy = next != NULL;
   if (next == NULL) return;
   const weir_call *owner = next->call;
@@ -226,14 +226,15 @@ void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry) {
 /* A request has its answer, or the reason why not: what the store said, unless the store did all
  * that it was asked to. After the step to done its own thread may go on, and its memory be gone:
  * nothing of it is touched but its waiter, which stays as long as the store. */
-void weir_call_finish(const weir_call *call, weir_claim *request) {
+void weir_call_finish(const weir_call *call, weir_waiting *request) {
   const weir_call *owner = request->call;
   weir_waiter *waiter = owner->waiter;
   request->end_us = call->head->monotonic_us;
-  if (request->verdict.status != WEIR_OK) {
-    bool store_did_all =
-        request->verdict.status == WEIR_CONTENDED || request->verdict.status == WEIR_BAD_COST;
-    weir_call_explain(request, request->verdict.status, store_did_all ? "" : call->failure.text);
+  if (request->claim.verdict.status != WEIR_OK) {
+    bool store_did_all = request->claim.verdict.status == WEIR_CONTENDED ||
+                         request->claim.verdict.status == WEIR_BAD_COST;
+    weir_call_explain(request, request->claim.verdict.status,
+                      store_did_all ? "" : call->failure.text);
   }
   atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_release);
   if (owner != call) notify(waiter);

@@ -37,6 +37,39 @@ typedef struct weir_moment {
   unsigned clock_steps; /* so many the clock had made before */
 } weir_moment;
 
+/* Where a request stands in its line. */
+typedef enum weir_standing {
+  WEIR_STANDING_WAITING,
+  WEIR_STANDING_LEADS,
+  WEIR_STANDING_TAKEN,
+  WEIR_STANDING_DONE
+} weir_standing;
+
+/* How a request goes its way. */
+typedef enum weir_way {
+  WEIR_WAY_ASKS,   /* as any other */
+  WEIR_WAY_PROBES, /* it only looks whether the store is back: its account has no room for it */
+  WEIR_WAY_PAST,   /* nothing asks the store for it: its status says what was known before */
+  WEIR_WAY_AGAIN   /* it was decided too late for what it held, and holds nothing now */
+} weir_way;
+
+/* A request that a thread waits for, around its claim. Claims of stand-ins have none. */
+typedef struct weir_waiting {
+  weir_claim claim; /* first, see weir_waiting_of() */
+  struct weir_call *call;
+  struct weir_memo_entry *entry; /* there as long as the request waits or leads or is taken */
+  struct weir_shard *shard;      /* of the entry, and there for ever */
+  _Atomic weir_standing standing;
+  weir_way way;
+  bool uncounted; /* in: a decision to be counted; out: false where that is done */
+  int64_t end_us; /* when its wait for servers was over, weir_monotonic_us(); 0: there was none */
+} weir_waiting;
+
+/* Of a claim in a line, or in a group but for those that stand-ins added. NULL is fine. */
+static inline weir_waiting *weir_waiting_of(weir_claim *claim) {
+  return (weir_waiting *)claim;
+}
+
 /* The requests for one key that this call decides together. */
 typedef struct weir_group {
   weir_memo_entry *entry;
@@ -53,9 +86,9 @@ typedef struct weir_group {
   bool keeps_lead;       /* where all of it are answered: another stand-in's answer passes it on */
 
   /* What stand-ins keep of it. */
-  weir_claim *refill; /* that leads it; NULL: none does */
-  weir_claim ahead;   /* what is charged for requests that may come; cost 0: nothing */
-  weir_claim payment; /* for what was admitted without the store: first of the group, if
+  weir_waiting *refill; /* that leads it; NULL: none does */
+  weir_claim ahead;     /* what is charged for requests that may come; cost 0: nothing */
+  weir_claim payment;   /* for what was admitted without the store: first of the group, if
                                  there is something; of each rule so much was ... */
   int64_t offered[WEIR_RULES_MOST]; /* ... owed and can go with the group, ... */
   weir_payment paid;                /* ... and had room in the store */
@@ -92,8 +125,8 @@ typedef struct weir_call {
 
   size_t room; /* requests and groups there is memory for */
   size_t ask_count;
-  weir_claim *requests;                /* its caller's, or those of its own batch */
-  weir_claim *batch;                   /* memory for a caller who has none */
+  weir_waiting *requests;              /* its caller's, or those of its own batch */
+  weir_waiting *batch;                 /* memory for a caller who has none */
   struct weir_settlement *settlements; /* of these, by place; NULL: there were none so far */
 
   /* What it leads. */
@@ -106,12 +139,12 @@ typedef struct weir_call {
   void *own;            /* of the stand-in that knows, which says how much; NULL: nothing */
 
   /* The waiter's lock guards what follows. */
-  weir_waiter *waiter;         /* the one of its list: that of the first */
-  weir_waiter *own_waiter;     /* the store's, as long as there is the limiter */
-  const weir_claim *explained; /* the first that has no answer; else the first that only a
+  weir_waiter *waiter;           /* the one of its list: that of the first */
+  weir_waiter *own_waiter;       /* the store's, as long as there is the limiter */
+  const weir_waiting *explained; /* the first that has no answer; else the first that only a
                                 policy has one for; else NULL */
-  bool explained_has_answer;   /* it is of the second kind */
-  weir_message explanation;    /* why the store did not decide it */
+  bool explained_has_answer;     /* it is of the second kind */
+  weir_message explanation;      /* why the store did not decide it */
 } weir_call;
 
 /* Calls that are ready for reuse, so that nothing is allocated per decision. NULL: no memory. NULL is
@@ -121,7 +154,7 @@ weir_idle *weir_idle_create(void);
 void weir_idle_destroy(weir_idle *idle);
 
 /* The settlement of a request of its batch. NULL: no memory. */
-struct weir_settlement *weir_call_settlement(weir_call *call, const weir_claim *request);
+struct weir_settlement *weir_call_settlement(weir_call *call, const weir_waiting *request);
 
 /* A call with room for `count` requests, from the limiter's idle ones or new. NULL: no memory. */
 weir_call *weir_call_acquire(struct weir_limiter *limiter, size_t count);
@@ -131,11 +164,11 @@ void weir_call_release(weir_call *call);
  * Then it belongs to *call, which is acquired only now where it was NULL; without memory for that
  * the request ends in WEIR_NO_MEMORY. The request, and what it points to, must stay until the call
  * has run. */
-void weir_call_join(weir_call **call, struct weir_limiter *limiter, weir_claim *request,
+void weir_call_join(weir_call **call, struct weir_limiter *limiter, weir_waiting *request,
                     weir_moment at);
 
 /* Says which requests joined, and when. */
-static inline void weir_call_begin(weir_call *call, weir_claim *requests, size_t count,
+static inline void weir_call_begin(weir_call *call, weir_waiting *requests, size_t count,
                                    weir_moment at) {
   call->requests = requests;
   call->ask_count = count;
@@ -145,12 +178,12 @@ static inline void weir_call_begin(weir_call *call, weir_claim *requests, size_t
 }
 
 /* The same where it may fit, and its key has been read. */
-void weir_call_join_at(weir_call **call, struct weir_limiter *limiter, weir_claim *request,
+void weir_call_join_at(weir_call **call, struct weir_limiter *limiter, weir_waiting *request,
                        const weir_key *key, weir_moment at);
 
 /* The request stands in line at a locked entry, and leads where no thread does. */
 void weir_call_queue(const struct weir_limiter *limiter, weir_memo_entry *entry,
-                     weir_claim *request);
+                     weir_waiting *request);
 
 /* Has every request that joined a call of this list decided, or given a status, by the deadline: that
  * of its head, where one has begun. */
@@ -165,9 +198,9 @@ static inline void weir_call_learn(const weir_stack *stack, weir_shard *shard,
 
 /* A take that is decided under the lock of its shard is counted by it: one addition. False: who asked counts
  * it, or it was no take. */
-static inline bool weir_call_count(weir_shard *shard, weir_claim *request) {
+static inline bool weir_call_count(weir_shard *shard, weir_waiting *request) {
   if (!request->uncounted) return false;
-  weir_shard_count(shard, request->verdict.decision.allowed);
+  weir_shard_count(shard, request->claim.verdict.decision.allowed);
   request->uncounted = false;
   return true;
 }
@@ -210,10 +243,10 @@ static inline bool weir_call_is_out_of_time(const weir_call *call) {
 }
 
 /* A request's key as stores have it; that of a refill is so already. */
-size_t weir_call_encode(const weir_claim *request, char encoded[WEIR_ENCODED_MOST]);
+size_t weir_call_encode(const weir_waiting *request, char encoded[WEIR_ENCODED_MOST]);
 
 /* Writes down why the store did not decide a request; `why` may be empty. */
-void weir_call_explain(weir_claim *request, weir_status status, const char *why);
+void weir_call_explain(weir_waiting *request, weir_status status, const char *why);
 
 /* Forgets what is known of a key, which no group may be working on. */
 void weir_call_forget(struct weir_limiter *limiter, weir_memo_entry *entry);
@@ -222,6 +255,6 @@ void weir_call_forget(struct weir_limiter *limiter, weir_memo_entry *entry);
 void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry);
 
 /* A request has its answer, or the reason why not. */
-void weir_call_finish(const weir_call *call, weir_claim *request);
+void weir_call_finish(const weir_call *call, weir_waiting *request);
 
 #endif

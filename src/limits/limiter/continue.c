@@ -254,7 +254,6 @@ bool weir_continue_withholds(const weir_inside *inside, weir_account *account, w
     request->verdict.status = WEIR_OK;
     request->verdict.answered = true;
   } else {
-    request->withheld = true;
     request->ask.kind = WEIR_PEEK;
   }
   return request->verdict.answered;

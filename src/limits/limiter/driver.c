@@ -26,42 +26,44 @@ enum { YIELDS_BEFORE_SLEEP = 3 };
  */
 
 /* A request that no machine has, and no other thread knows of. */
-static void fail(weir_claim *request, weir_status status) {
-  request->verdict.answered = true;
-  request->verdict.status = status;
+static void fail(weir_waiting *request, weir_status status) {
+  request->claim.verdict.answered = true;
+  request->claim.verdict.status = status;
   if (request->call != NULL) weir_call_explain(request, status, "");
   atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_release);
 }
 
 /* The request stands in line, and leads where no thread does. A peek must not meet takes that are
  * half decided, as those of several rules can be. */
-void weir_call_queue(const weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request) {
-  bool peeks = request->ask.kind == WEIR_PEEK && limiter->stack.count > 1;
-  if (limiter->one_by_one || peeks) request->ask.alone = true;
+void weir_call_queue(const weir_limiter *limiter, weir_memo_entry *entry, weir_waiting *request) {
+  bool peeks = request->claim.ask.kind == WEIR_PEEK && limiter->stack.count > 1;
+  if (limiter->one_by_one || peeks) request->claim.ask.alone = true;
   request->entry = entry;
   request->shard = entry->shard;
   atomic_store_explicit(&request->standing,
                         entry->busy ? WEIR_STANDING_WAITING : WEIR_STANDING_LEADS,
                         memory_order_release);
   entry->busy = true;
-  weir_memo_entry_append(entry, request);
+  weir_memo_entry_append(entry, &request->claim);
 }
 
-void weir_call_join(weir_call **call, weir_limiter *limiter, weir_claim *request, weir_moment at) {
+void weir_call_join(weir_call **call, weir_limiter *limiter, weir_waiting *request,
+                    weir_moment at) {
   weir_key key;
-  bool decided = request->ask.kind == WEIR_TAKE || request->ask.kind == WEIR_PEEK;
-  if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) {
+  bool decided = request->claim.ask.kind == WEIR_TAKE || request->claim.ask.kind == WEIR_PEEK;
+  if (decided && weir_settle_never(&limiter->stack, at.now_us, &request->claim)) {
     request->call = *call;
     atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_relaxed);
     return;
   }
-  weir_key_read(limiter->store->secret, request->ask.key, request->ask.key_length, &key);
+  weir_key_read(limiter->store->secret, request->claim.ask.key, request->claim.ask.key_length,
+                &key);
   weir_call_join_at(call, limiter, request, &key, at);
 }
 
 /* What is known is answered first, but not past an earlier request of the same call that waits for the key,
  * as they are decided in order. Most that are answered need no call. */
-void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_claim *request,
+void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_waiting *request,
                        const weir_key *key, weir_moment at) {
   const weir_stand_in *known = limiter->known;
   request->call = *call;
@@ -72,11 +74,12 @@ void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_claim *requ
     return;
   }
 
-  const weir_claim *earlier = request->call != NULL ? entry->first_waiting : NULL;
+  const weir_waiting *earlier = NULL;
+  if (request->call != NULL) earlier = weir_waiting_of(entry->first_waiting);
   while (earlier != NULL && earlier->call != request->call)
-    earlier = earlier->next;
+    earlier = weir_waiting_of(earlier->claim.next);
   weir_found found = WEIR_PASS;
-  if (known->came != NULL) known->came(limiter, entry, request, at);
+  if (known->came != NULL) known->came(limiter, entry, &request->claim, at);
   if (earlier == NULL && weir_limiter_recall(limiter, entry, request, at)) found = WEIR_ANSWERED;
   if (found == WEIR_PASS && entry->stand_ins & WEIR_DIVERTS)
     found = limiter->other->divert(limiter, entry, request, earlier, at);
@@ -99,7 +102,7 @@ void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_claim *requ
  *
  * A group is stamped no earlier than any of its requests was made, and not with a time of before a
  * step of the clock that others have seen: then the clock is read again. */
-static void take_group(weir_call *call, const weir_claim *leader) {
+static void take_group(weir_call *call, const weir_waiting *leader) {
   weir_limiter *limiter = call->limiter;
   weir_round *round = &call->round;
   weir_group *group = &call->groups[call->group_count++];
@@ -114,8 +117,9 @@ static void take_group(weir_call *call, const weir_claim *leader) {
   if (entry->clock_steps != steps) weir_call_forget(limiter, entry);
   group->requests = weir_memo_entry_take_group(entry, limiter->group_most);
   for (weir_claim *request = group->requests; request != NULL; request = request->next) {
-    atomic_store_explicit(&request->standing, WEIR_STANDING_TAKEN, memory_order_release);
-    if (request->call != call) as_read = false;
+    weir_waiting *taken = weir_waiting_of(request);
+    atomic_store_explicit(&taken->standing, WEIR_STANDING_TAKEN, memory_order_release);
+    if (taken->call != call) as_read = false;
   }
   group->starts_us = as_read ? call->at.now_us : weir_limiter_now(limiter);
   group->not_before_us = 0;
@@ -396,20 +400,24 @@ static bool says_no(const weir_claim *request) {
   return request->verdict.denying != 0 || (request->verdict.answered && !admitted);
 }
 
+/* Stand-ins add claims to a group that no thread waits for. */
+static bool is_member_of(weir_claim *claim, const weir_call *call) {
+  return weir_ask_is_member(&claim->ask) && weir_waiting_of(claim)->call == call;
+}
+
 /* Whether some member is known not to be admitted: of those that are answered, and those in groups of
  * these calls. */
 static bool some_say_no(const weir_call *first) {
   for (const weir_call *call = first; call != NULL; call = call->also) {
     for (size_t i = 0; i < call->ask_count; i++) {
-      const weir_claim *request = &call->requests[i];
+      const weir_waiting *request = &call->requests[i];
       if (atomic_load_explicit(&request->standing, memory_order_acquire) == WEIR_STANDING_DONE &&
-          says_no(request))
+          says_no(&request->claim))
         return true;
     }
     for (size_t i = 0; i < call->group_count; i++)
-      for (const weir_claim *request = call->groups[i].requests; request != NULL;
-           request = request->next)
-        if (request->call == call && says_no(request)) return true;
+      for (weir_claim *request = call->groups[i].requests; request != NULL; request = request->next)
+        if (is_member_of(request, call) && says_no(request)) return true;
   }
   return false;
 }
@@ -423,7 +431,7 @@ static void give_up(weir_call *first) {
     for (size_t i = 0; i < call->group_count && !call->limiter->known->keeps_members; i++) {
       weir_group *group = &call->groups[i];
       weir_claim *request = group->requests;
-      while (request != NULL && request->call != call)
+      while (request != NULL && !is_member_of(request, call))
         request = request->next;
       if (request == NULL || group->turn != WEIR_TURN_DONE || !request->verdict.answered ||
           says_no(request) || weir_machine_keeps(group->machine, request))
@@ -457,9 +465,9 @@ static void answer_those_behind(weir_call *call, weir_memo_entry *entry) {
   weir_moment at = weir_limiter_moment(call->limiter);
   for (weir_claim *request = entry->first_waiting, *next; request != NULL; request = next) {
     next = request->next;
-    if (!weir_limiter_recall(call->limiter, entry, request, at)) break;
+    if (!weir_limiter_recall(call->limiter, entry, weir_waiting_of(request), at)) break;
     weir_memo_entry_withdraw(entry, request);
-    weir_call_finish(call, request);
+    weir_call_finish(call, weir_waiting_of(request));
   }
 }
 
@@ -479,7 +487,7 @@ static void finish(weir_call *call, weir_group *group) {
     next = request->next;
     if (request->ask.places != NULL && request->verdict.decision.source == WEIR_SOURCE_STORE)
       weir_machine_places(group->machine, request->ask.places);
-    weir_call_finish(call, request);
+    weir_call_finish(call, weir_waiting_of(request));
   }
 }
 
@@ -493,7 +501,7 @@ void weir_call_lead(weir_call *first) {
     weir_call_clear(call);
     if (call->limiter->known->begin != NULL) call->limiter->known->begin(call);
     for (size_t i = 0; i < call->ask_count; i++) {
-      const weir_claim *request = &call->requests[i];
+      const weir_waiting *request = &call->requests[i];
       if (atomic_load_explicit(&request->standing, memory_order_acquire) == WEIR_STANDING_LEADS)
         take_group(call, request);
     }
@@ -548,12 +556,12 @@ static weir_standing next_step(const weir_call *first) {
  * lock, as a leader may have been faster. */
 static void withdraw_all(weir_call *call) {
   for (size_t i = 0; i < call->ask_count; i++) {
-    weir_claim *request = &call->requests[i];
+    weir_waiting *request = &call->requests[i];
     if (atomic_load_explicit(&request->standing, memory_order_acquire) >= WEIR_STANDING_TAKEN)
       continue;
     weir_lock_take(&request->shard->lock);
     weir_standing standing = atomic_load_explicit(&request->standing, memory_order_acquire);
-    if (standing < WEIR_STANDING_TAKEN) weir_memo_entry_withdraw(request->entry, request);
+    if (standing < WEIR_STANDING_TAKEN) weir_memo_entry_withdraw(request->entry, &request->claim);
     if (standing == WEIR_STANDING_LEADS) weir_call_pass_lead(call, request->entry);
     weir_lock_leave(&request->shard->lock);
     if (standing >= WEIR_STANDING_TAKEN) continue;

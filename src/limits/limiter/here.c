@@ -77,13 +77,13 @@ void weir_direct_clean_up(weir_limiter *limiter) {
  * under locks of their own. Then the store says that it is later, and what took longer than a deadline
  * admits nothing. */
 static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direct *direct,
-                weir_claim *request, int64_t now_us, int64_t stamped_us, weir_message *why) {
+                weir_waiting *request, int64_t now_us, int64_t stamped_us, weir_message *why) {
   weir_machine *machine = direct->machine;
   weir_operation *operations = direct->operations;
   unsigned rounds = 0;
   int64_t executed_us = stamped_us;
   weir_machine_work_on(machine, entry->memo);
-  weir_turn turn = weir_machine_start(machine, now_us, entry->memo, request, operations);
+  weir_turn turn = weir_machine_start(machine, now_us, entry->memo, &request->claim, operations);
   while (turn == WEIR_TURN_EXECUTE) {
     weir_limiter_identify(limiter, entry->fingerprint, operations, machine->frame.operation_count);
     weir_store_exec_at(limiter->store, operations, machine->frame.operation_count, &executed_us,
@@ -93,7 +93,7 @@ static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direc
     bool late = executed_us - stamped_us >= limiter->deadline_us;
     turn = weir_machine_resume(machine, now_us, late, operations);
   }
-  if (rounds > 0 && turn == WEIR_TURN_DONE && request->verdict.status == WEIR_OK &&
+  if (rounds > 0 && turn == WEIR_TURN_DONE && request->claim.verdict.status == WEIR_OK &&
       weir_call_count(entry->shard, request))
     rounds--;
   if (rounds > 0 || machine->frame.lost > 0)
@@ -102,7 +102,7 @@ static bool run(weir_limiter *limiter, weir_memo_entry *entry, struct weir_direc
   return turn == WEIR_TURN_DONE;
 }
 
-bool weir_direct_answer(weir_limiter *limiter, weir_claim *request, const weir_key *key,
+bool weir_direct_answer(weir_limiter *limiter, weir_waiting *request, const weir_key *key,
                         weir_moment *at, weir_message *message) {
   weir_message why;
   int64_t stamped_us = weir_limiter_monotonic(limiter, at);
@@ -135,12 +135,12 @@ bool weir_direct_answer(weir_limiter *limiter, weir_claim *request, const weir_k
     weir_sleep_until(weir_call_pause_end_us(pauses));
     *at = weir_limiter_moment(limiter);
   }
-  if (done && request->verdict.status != WEIR_OK) {
-    bool store_did_all =
-        request->verdict.status == WEIR_CONTENDED || request->verdict.status == WEIR_BAD_COST;
+  if (done && request->claim.verdict.status != WEIR_OK) {
+    bool store_did_all = request->claim.verdict.status == WEIR_CONTENDED ||
+                         request->claim.verdict.status == WEIR_BAD_COST;
     bool says_why = !store_did_all && why.text[0] != '\0';
     weir_message_set(message, "%s",
-                     says_why ? why.text : weir_status_text(request->verdict.status));
+                     says_why ? why.text : weir_status_text(request->claim.verdict.status));
   }
   return done;
 }

@@ -63,9 +63,9 @@ static bool deny(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *requ
   return weir_settle_locally(&view, request);
 }
 
-static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
+static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_waiting *request,
                    weir_moment at) {
-  return deny(limiter, entry, request, at.now_us);
+  return deny(limiter, entry, &request->claim, at.now_us);
 }
 
 static void after(weir_call *call, weir_group *group) {
@@ -79,12 +79,12 @@ const weir_stand_in weir_denial_stand_in = {.answer = answer, .deny = deny, .aft
 
 /* An account counts the requests that it answers: those are left to the call that joins. */
 static bool answer_locked(weir_limiter *limiter, const weir_key *key, weir_moment at,
-                          weir_claim *request) {
+                          weir_waiting *request) {
   const weir_stand_in *known = limiter->known;
   weir_memo_entry *entry = weir_limiter_lock_known(limiter, key);
   if (entry == NULL) return false;
   bool answered = weir_limiter_recall(limiter, entry, request, at);
-  if (answered && known->came != NULL) known->came(limiter, entry, request, at);
+  if (answered && known->came != NULL) known->came(limiter, entry, &request->claim, at);
   weir_lock_leave(&entry->shard->lock);
   return answered;
 }
@@ -118,12 +118,12 @@ static bool deny_locked(weir_limiter *limiter, const weir_key *key, weir_moment 
   return denied;
 }
 
-bool weir_know(weir_limiter *limiter, weir_claim *request, const weir_key *key, weir_moment at,
+bool weir_know(weir_limiter *limiter, weir_waiting *request, const weir_key *key, weir_moment at,
                weir_reach reach, bool *must_look) {
-  bool decided = request->ask.kind == WEIR_TAKE || request->ask.kind == WEIR_PEEK;
+  bool decided = request->claim.ask.kind == WEIR_TAKE || request->claim.ask.kind == WEIR_PEEK;
   if (must_look != NULL) *must_look = false;
-  if (decided && weir_settle_never(&limiter->stack, at.now_us, request)) return true;
-  if (reach == WEIR_ALL_KEYS) return deny_locked(limiter, key, at, request, must_look);
-  if (answer_shown(limiter, key, at, request)) return true;
+  if (decided && weir_settle_never(&limiter->stack, at.now_us, &request->claim)) return true;
+  if (reach == WEIR_ALL_KEYS) return deny_locked(limiter, key, at, &request->claim, must_look);
+  if (answer_shown(limiter, key, at, &request->claim)) return true;
   return reach == WEIR_LOCKED && answer_locked(limiter, key, at, request);
 }

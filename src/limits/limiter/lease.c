@@ -141,10 +141,10 @@ static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *re
 }
 
 /* Most are counted by the lock that they are decided under. */
-static bool answer_and_count(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
+static bool answer_and_count(weir_limiter *limiter, weir_memo_entry *entry, weir_waiting *request,
                              weir_moment at) {
-  bool answered = answer(limiter, entry, request, at);
-  if (answered && !request->withheld && !(entry->stand_ins & WEIR_DIVERTS))
+  bool answered = answer(limiter, entry, &request->claim, at);
+  if (answered && request->way != WEIR_WAY_PROBES && !(entry->stand_ins & WEIR_DIVERTS))
     weir_call_count(entry->shard, request);
   return answered;
 }
@@ -200,7 +200,7 @@ static void hold(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
   if (request->ask.kind == WEIR_PEEK && request->ask.costs == NULL)
     request->verdict.held = room < most ? room : most;
   bool later = request->ask.waits && request->ask.wait_us > 0 && limiter->lease.drains;
-  if (may_use(request) && !later && !request->again)
+  if (may_use(request) && !later && weir_waiting_of(request)->way != WEIR_WAY_AGAIN)
     request->verdict.held = weir_stock_hold(stock, &limiter->lease, now_us, most);
   request->verdict.charge -= request->verdict.held;
 }
@@ -241,11 +241,11 @@ static int64_t charge_next(weir_limiter *limiter, weir_group *group, int64_t now
 
 /* The refill that led the group is over, as that is. */
 static void end_refill(weir_group *group, weir_status status) {
-  weir_claim *refill = group->refill;
+  weir_waiting *refill = group->refill;
   group->refill = NULL;
   if (refill == NULL) return;
-  refill->verdict.status = status;
-  refill->verdict.answered = true;
+  refill->claim.verdict.status = status;
+  refill->claim.verdict.answered = true;
   atomic_store_explicit(&refill->standing, WEIR_STANDING_DONE, memory_order_release);
 }
 
@@ -265,7 +265,7 @@ static void wrap(weir_call *call, weir_group *group) {
   weir_claim **link = &group->requests;
   for (weir_claim *request = *link; request != NULL; request = *link) {
     if (request->ask.kind == WEIR_REFILL) {
-      group->refill = request;
+      group->refill = weir_waiting_of(request);
       *link = request->next;
       continue;
     }
@@ -273,7 +273,7 @@ static void wrap(weir_call *call, weir_group *group) {
     if (decided && weir_stock_room(stock, now_us) >= request->verdict.charge &&
         answer(limiter, entry, request, at)) {
       *link = request->next;
-      weir_call_finish(call, request);
+      weir_call_finish(call, weir_waiting_of(request));
       continue;
     }
     if (decided) hold(limiter, entry, now_us, request);
@@ -355,13 +355,14 @@ static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t n
       charged += charge;
       *link = request->next;
       request->next = NULL;
-      request->again = true;
+      weir_waiting_of(request)->way = WEIR_WAY_AGAIN;
       request->verdict.held = 0;
       request->verdict.answered = request->verdict.away = request->verdict.gone = false;
       request->verdict.denying = 0;
       request->verdict.decision = (weir_decision){0};
       weir_claim_offer(&limiter->stack, request);
-      atomic_store_explicit(&request->standing, WEIR_STANDING_WAITING, memory_order_release);
+      atomic_store_explicit(&weir_waiting_of(request)->standing, WEIR_STANDING_WAITING,
+                            memory_order_release);
       *again = request;
       again = &request->next;
     }

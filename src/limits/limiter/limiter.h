@@ -155,7 +155,7 @@ weir_status weir_request_decide(weir_limiter *limiter, weir_request *request,
 
 /* What a checked request asks for. Its key and costs must stay as long as the request is in use. */
 void weir_request_begin(const weir_limiter *limiter, const weir_request *request,
-                        weir_claim *state);
+                        weir_waiting *state);
 
 /* WEIR_OK in the process that created the limiter. Comes before anything that locks. */
 static inline weir_status weir_limiter_check_process(const weir_limiter *limiter,
@@ -186,16 +186,17 @@ static inline weir_view weir_limiter_view(const weir_limiter *limiter, const wei
 }
 
 /* Whether the policy answers a request that ended in this status. */
-static inline bool weir_limiter_has_answer(const weir_limiter *limiter, const weir_claim *request,
+static inline bool weir_limiter_has_answer(const weir_limiter *limiter, const weir_waiting *request,
                                            weir_status status) {
-  if (status == WEIR_OK) return request->withheld;
-  return (request->ask.kind == WEIR_TAKE || request->withheld) &&
+  bool probes = request->way == WEIR_WAY_PROBES;
+  if (status == WEIR_OK) return probes;
+  return (request->claim.ask.kind == WEIR_TAKE || probes || request->way == WEIR_WAY_PAST) &&
          weir_policy_answers(limiter->fallback, status);
 }
 
 /* Answers by the policy a request that the store failed to answer. The message, if not NULL, says
  * why it did; what the policy has to say is added. */
-void weir_limiter_fall_back(weir_limiter *limiter, weir_claim *request, weir_message *message);
+void weir_limiter_fall_back(weir_limiter *limiter, weir_waiting *request, weir_message *message);
 
 /* Gives back to the account what the policy LOCAL admitted, a request with a cost per rule. `owed`: it
  * was not sent to the store. rest[] is what goes back to the store, as it was paid to that meanwhile,
@@ -207,7 +208,7 @@ weir_status weir_outage_give_back(weir_limiter *limiter, const weir_claim *reque
 /* Charges to the account what requests that were admitted before cost on top of that, once the store
  * failed to answer this one: costs[] of 0 and more, by rule. False: there is no account for it, and
  * none can be made. */
-bool weir_outage_charge(weir_limiter *limiter, const weir_claim *request, const int64_t *costs);
+bool weir_outage_charge(weir_limiter *limiter, const weir_waiting *request, const int64_t *costs);
 
 /* --- settling (settle.c) -----------------------------------------------------------------------
  */
@@ -229,7 +230,7 @@ typedef struct weir_settlement {
   int64_t costs[WEIR_RULES_MOST];   /* in: by so much under each rule; below 0: less */
   int64_t settled[WEIR_RULES_MOST]; /* out: of these, what was charged, or went back */
   int64_t asked[WEIR_RULES_MOST];   /* of these, what the store is asked for, ... */
-  weir_claim *request;              /* ... by this; NULL: it is not */
+  weir_waiting *request;            /* ... by this; NULL: it is not */
   struct weir_settlement *carrier;  /* that asks for this one as well; NULL: none does */
   bool broken;                      /* out: its part was asked for again, alone */
   bool carries;                     /* it asks for others ... */
@@ -238,7 +239,8 @@ typedef struct weir_settlement {
 
 /* Whether the store has to be asked, by this request, which has the charge's key, at_us and ends.
  * Otherwise the request has its status already. */
-bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement, weir_claim *request);
+bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
+                           weir_waiting *request);
 
 /* Has a settlement of the same key, which is not asked yet, ask for this one as well. False: each is
  * asked by itself, as one goes up and one down, or to different places. */
@@ -248,11 +250,11 @@ bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
 /* What became of it, behind the store's answer. Returns its status; the message gets what the store
  * cannot say. */
 weir_status weir_settlement_end(weir_limiter *limiter, weir_settlement *settlement,
-                                weir_claim *request, weir_message *message);
+                                weir_waiting *request, weir_message *message);
 
 /* Both, and the store's answer between them. */
 weir_status weir_settlement_make(weir_limiter *limiter, weir_settlement *settlement,
-                                 weir_claim *request, weir_message *message);
+                                 weir_waiting *request, weir_message *message);
 
 void weir_settlement_count(weir_limiter *limiter, const weir_settlement *settlement);
 
@@ -266,9 +268,9 @@ weir_status weir_refund_check(const weir_limiter *limiter, int64_t cost, const w
 /* Requests with WEIR_REQUEST_SETTLE, which weir_request_check() checks: what a checked one asks for;
  * what is written to it once that is settled; and one alone. */
 void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
-                     weir_settlement *settlement, weir_claim *state);
+                     weir_settlement *settlement, weir_waiting *state);
 void weir_settle_tell(weir_limiter *limiter, weir_request *request,
-                      const weir_settlement *settlement, const weir_claim *state);
+                      const weir_settlement *settlement, const weir_waiting *state);
 weir_status weir_settle_request(weir_limiter *limiter, weir_request *request,
                                 weir_message *message);
 
@@ -281,7 +283,7 @@ void weir_reserved_end(weir_limiter *limiter, const weir_decision *taken, const 
 /* Decides one request under the lock of its key, in a limiter that is `direct`. False: it could not,
  * and the request is as open as it was; it may have paused, and *at is a later moment then. Else it
  * is settled; the message says why, where it has no answer. */
-bool weir_direct_answer(weir_limiter *limiter, weir_claim *request, const weir_key *key,
+bool weir_direct_answer(weir_limiter *limiter, weir_waiting *request, const weir_key *key,
                         weir_moment *at, weir_message *message);
 void weir_direct_clean_up(weir_limiter *limiter);
 
@@ -292,9 +294,10 @@ weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *reques
                                weir_reservation **made, weir_message *message);
 bool weir_reserve_at_once(weir_reservation *made, weir_request *request,
                           weir_reservation **reservation);
-weir_claim weir_reserve_ask(weir_reservation *made, const weir_request *request);
-weir_status weir_reserve_end(weir_reservation *made, weir_request *request, const weir_claim *state,
-                             weir_reservation **reservation, weir_message *message);
+weir_waiting weir_reserve_ask(weir_reservation *made, const weir_request *request);
+weir_status weir_reserve_end(weir_reservation *made, weir_request *request,
+                             const weir_waiting *state, weir_reservation **reservation,
+                             weir_message *message);
 void weir_reserve_count(weir_limiter *limiter, const weir_request *request);
 
 /* Releasing, in steps: whether it is open; whether the store has to be asked, by this request (it
@@ -303,12 +306,13 @@ weir_limiter *weir_release_limiter(const weir_reservation *reservation);
 int weir_release_order(const weir_reservation *one, const weir_reservation *other); /* by key */
 weir_status weir_release_check(const weir_reservation *reservation, weir_message *message);
 bool weir_release_begin(weir_reservation *reservation, weir_settlement *settlement,
-                        weir_claim *state);
+                        weir_waiting *state);
 weir_status weir_release_end(weir_reservation *reservation, weir_settlement *settlement,
-                             weir_claim *state, weir_message *message);
+                             weir_waiting *state, weir_message *message);
 
 /* Has one request settled, alone in its call, by the store or the policy; returns its status. */
-weir_status weir_limiter_answer(weir_limiter *limiter, weir_claim *request, weir_message *message);
+weir_status weir_limiter_answer(weir_limiter *limiter, weir_waiting *request,
+                                weir_message *message);
 
 /* WEIR_NO_MEMORY, and says so. */
 static inline weir_status weir_no_memory(weir_message *message) {
@@ -341,7 +345,7 @@ static inline weir_memo_entry *weir_limiter_lock_known(weir_limiter *limiter, co
 
 /* Whether what this process knows of a locked entry's key answers the request. */
 static inline bool weir_limiter_recall(weir_limiter *limiter, weir_memo_entry *entry,
-                                       weir_claim *request, weir_moment at) {
+                                       weir_waiting *request, weir_moment at) {
   return entry->stand_ins & WEIR_KNOWS && limiter->known->answer(limiter, entry, request, at);
 }
 

@@ -67,20 +67,20 @@ static weir_status ask(weir_limiter *limiter, batch *all, weir_request_kind kind
   for (size_t n = 0; n < (pays ? all->count : all->spare_count); n++) {
     weir_held_place *spare = pays ? NULL : all->spares[n];
     const weir_held_key *key = pays ? all->keys[n] : spare->key;
-    weir_claim *state = &call->batch[call->ask_count++];
-    *state = (weir_claim){.ask = {.kind = kind,
-                                  .alone = true,
-                                  .cost = 1,
-                                  .costs = pays ? all->costs[n] : spare->costs,
-                                  .ends = pays ? all->ends[n] : spare->ends,
-                                  .key = key->text,
-                                  .key_length = key->length}};
-    if (!pays) state->ask.at_us = spare->at_us;
+    weir_waiting *state = &call->batch[call->ask_count++];
+    *state = (weir_waiting){.claim.ask = {.kind = kind,
+                                          .alone = true,
+                                          .cost = 1,
+                                          .costs = pays ? all->costs[n] : spare->costs,
+                                          .ends = pays ? all->ends[n] : spare->ends,
+                                          .key = key->text,
+                                          .key_length = key->length}};
+    if (!pays) state->claim.ask.at_us = spare->at_us;
     weir_call_join(&call, limiter, state, call->at);
   }
   weir_call_run(call);
   for (size_t n = 0; n < call->ask_count; n++) {
-    weir_status status = call->batch[n].verdict.status;
+    weir_status status = call->batch[n].claim.verdict.status;
     weir_counts_add(limiter->counts, status, NULL);
     if (status != WEIR_OK && worst == WEIR_OK) worst = status;
   }

@@ -32,9 +32,10 @@ static void join_refill(weir_call *call, weir_memo_entry *entry, char text[WEIR_
   const weir_leased *leased = entry->leased;
   if (entry->busy || leased->key_length == 0) return;
   memcpy(text, leased->key, leased->key_length);
-  weir_claim *refill = &call->batch[call->ask_count++];
-  *refill = (weir_claim){
-      .ask = {.kind = WEIR_REFILL, .key = text, .key_length = leased->key_length}, .call = call};
+  weir_waiting *refill = &call->batch[call->ask_count++];
+  *refill = (weir_waiting){
+      .claim.ask = {.kind = WEIR_REFILL, .key = text, .key_length = leased->key_length},
+      .call = call};
   weir_call_queue(call->limiter, entry, refill);
 }
 
@@ -52,7 +53,7 @@ static size_t refill_some(weir_limiter *limiter, weir_call *call, weir_status *w
   }
   if (call->ask_count > 0) weir_call_run(call);
   for (size_t n = 0; n < call->ask_count; n++)
-    if (*worst == WEIR_OK) *worst = call->batch[n].verdict.status;
+    if (*worst == WEIR_OK) *worst = call->batch[n].claim.verdict.status;
   return looked;
 }
 
@@ -121,7 +122,7 @@ static void plan_returns(weir_call *call, weir_memo_entry *entry, bool of_other)
 
 /* Others' keys on another server would make this call wait for both. */
 static bool same_server(const weir_call *call, const weir_memo_entry *entry,
-                        const weir_claim *leader) {
+                        const weir_waiting *leader) {
   const weir_store *store = call->limiter->store;
   char home[WEIR_ENCODED_MOST];
   size_t count = 1;
@@ -134,7 +135,7 @@ static bool same_server(const weir_call *call, const weir_memo_entry *entry,
 }
 
 /* Plans what `most` other keys owe: of the server that has the leader's key, or (NULL) of any. */
-static void plan_others(weir_call *call, const weir_claim *leader, weir_leased_look look,
+static void plan_others(weir_call *call, const weir_waiting *leader, weir_leased_look look,
                         size_t most) {
   weir_limiter *limiter = call->limiter;
   for (size_t n = 0; n < most; n++) {
@@ -153,24 +154,24 @@ static void plan_others(weir_call *call, const weir_claim *leader, weir_leased_l
 
 /* Costs that differ by rule have no one lot. A settlement that is charged more, and that what is held does
  * not cover, must find its room in the store. */
-static bool has_no_use(const weir_limiter *limiter, const weir_claim *request) {
+static bool has_no_use(const weir_limiter *limiter, const weir_waiting *request) {
   bool up = false;
-  for (size_t i = 0; request->ask.kind == WEIR_SETTLE && i < limiter->stack.count; i++)
-    up = up || request->ask.costs[i] > 0;
-  bool decided = request->ask.kind == WEIR_TAKE || request->ask.kind == WEIR_PEEK;
-  return up || (decided && request->ask.costs != NULL);
+  for (size_t i = 0; request->claim.ask.kind == WEIR_SETTLE && i < limiter->stack.count; i++)
+    up = up || request->claim.ask.costs[i] > 0;
+  bool decided = request->claim.ask.kind == WEIR_TAKE || request->claim.ask.kind == WEIR_PEEK;
+  return up || (decided && request->claim.ask.costs != NULL);
 }
 
 /* A request that leads and cannot use what the key holds: all of that is owed from now on, and goes back
  * before it is decided. Not where some rule is a bucket, to which nothing goes back. */
 void weir_returns_plan(weir_call *call) {
   weir_limiter *limiter = call->limiter;
-  const weir_claim *leader = NULL;
+  const weir_waiting *leader = NULL;
   weir_returns *returns = call->own;
   returns->count = 0;
   returns->refills = false;
   for (size_t i = 0; i < call->ask_count; i++) {
-    const weir_claim *request = &call->requests[i];
+    const weir_waiting *request = &call->requests[i];
     if (atomic_load_explicit(&request->standing, memory_order_acquire) != WEIR_STANDING_LEADS)
       continue;
     leader = request;

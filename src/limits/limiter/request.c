@@ -7,26 +7,27 @@
  * a lease, costs that are all the same are one cost. What else stands in `cost` beside them is a caller's
  * memory that nobody has checked: it is never counted. */
 void weir_request_begin(const weir_limiter *limiter, const weir_request *request,
-                        weir_claim *state) {
+                        weir_waiting *state) {
   bool one_cost = request->costs != NULL && limiter->known->one_cost;
   for (size_t i = 1; one_cost && i < limiter->stack.count; i++)
     one_cost = request->costs[i] == request->costs[0];
-  *state = (weir_claim){.ask = {.kind = request->flags & WEIR_REQUEST_PEEK ? WEIR_PEEK : WEIR_TAKE,
-                                .alone = request->costs != NULL,
-                                .up_to = (request->flags & WEIR_REQUEST_UP_TO) != 0,
-                                .cost = request->costs == NULL ? request->cost
-                                        : one_cost             ? request->costs[0]
-                                                               : 0,
-                                .costs = one_cost ? NULL : request->costs,
-                                .waits = request->longest_wait_us > 0,
-                                .wait_us = request->longest_wait_us,
-                                .key = request->key,
-                                .key_length = request->key_length}};
+  *state = (weir_waiting){
+      .claim.ask = {.kind = request->flags & WEIR_REQUEST_PEEK ? WEIR_PEEK : WEIR_TAKE,
+                    .alone = request->costs != NULL,
+                    .up_to = (request->flags & WEIR_REQUEST_UP_TO) != 0,
+                    .cost = request->costs == NULL ? request->cost
+                            : one_cost             ? request->costs[0]
+                                                   : 0,
+                    .costs = one_cost ? NULL : request->costs,
+                    .waits = request->longest_wait_us > 0,
+                    .wait_us = request->longest_wait_us,
+                    .key = request->key,
+                    .key_length = request->key_length}};
 }
 
 /* A request that may fit, and that no denial which is shown answers: where it stands, or in line,
  * alone in a call. A call is only acquired where the request must see its key's entry. */
-static weir_status answer(weir_limiter *limiter, weir_claim *request, const weir_key *key,
+static weir_status answer(weir_limiter *limiter, weir_waiting *request, const weir_key *key,
                           weir_moment at, weir_message *message) {
   if (!limiter->direct || !weir_direct_answer(limiter, request, key, &at, message)) {
     weir_call *call = NULL;
@@ -34,23 +35,25 @@ static weir_status answer(weir_limiter *limiter, weir_claim *request, const weir
     if (call != NULL) {
       weir_call_begin(call, request, 1, at);
       weir_call_run(call);
-      if (request->verdict.status != WEIR_OK)
+      if (request->claim.verdict.status != WEIR_OK)
         weir_message_set(message, "%s", call->explanation.text);
       weir_call_release(call);
-    } else if (request->verdict.status != WEIR_OK) {
+    } else if (request->claim.verdict.status != WEIR_OK) {
       weir_no_memory(message);
     }
   }
-  if (weir_limiter_has_answer(limiter, request, request->verdict.status))
+  if (weir_limiter_has_answer(limiter, request, request->claim.verdict.status))
     weir_limiter_fall_back(limiter, request, message);
-  return request->verdict.status;
+  return request->claim.verdict.status;
 }
 
 /* What never fits, or is denied for longer, needs no lock. */
-weir_status weir_limiter_answer(weir_limiter *limiter, weir_claim *request, weir_message *message) {
+weir_status weir_limiter_answer(weir_limiter *limiter, weir_waiting *request,
+                                weir_message *message) {
   weir_moment at = weir_limiter_moment(limiter);
   weir_key key;
-  weir_key_read(limiter->store->secret, request->ask.key, request->ask.key_length, &key);
+  weir_key_read(limiter->store->secret, request->claim.ask.key, request->claim.ask.key_length,
+                &key);
   if (weir_know(limiter, request, &key, at, WEIR_SHOWN, NULL)) return WEIR_OK;
   return answer(limiter, request, &key, at, message);
 }
@@ -60,12 +63,12 @@ static weir_status decide_one(weir_limiter *limiter, const weir_request *request
                               weir_decision *decision, weir_message *message) {
   weir_status status = weir_request_check(limiter, request, message);
   if (status == WEIR_OK) {
-    weir_claim state;
+    weir_waiting state;
     weir_request_begin(limiter, request, &state);
-    state.uncounted = state.ask.kind == WEIR_TAKE;
+    state.uncounted = state.claim.ask.kind == WEIR_TAKE;
     status = weir_limiter_answer(limiter, &state, message);
-    if (status == WEIR_OK) *decision = state.verdict.decision;
-    if (state.ask.kind == WEIR_TAKE && !state.uncounted) return status;
+    if (status == WEIR_OK) *decision = state.claim.verdict.decision;
+    if (state.claim.ask.kind == WEIR_TAKE && !state.uncounted) return status;
   }
   weir_counts_add(limiter->counts, status, request->flags & WEIR_REQUEST_PEEK ? NULL : decision);
   return status;
@@ -93,14 +96,14 @@ weir_status weir_limiter_take(weir_limiter *limiter, const void *key, size_t key
   if (!shown || cost > 1 ||
       weir_denials_read(limiter->denials, &read, at.clock_steps, at.now_us, NULL, decision) ==
           WEIR_DENIAL_NONE) {
-    weir_claim state = {
-        .ask = {.kind = WEIR_TAKE, .cost = cost, .key = key, .key_length = key_length},
-        .verdict.charge = cost,
+    weir_waiting state = {
+        .claim.ask = {.kind = WEIR_TAKE, .cost = cost, .key = key, .key_length = key_length},
+        .claim.verdict.charge = cost,
         .uncounted = true};
     if (!shown || !weir_know(limiter, &state, &read, at, WEIR_SHOWN, NULL))
       answer(limiter, &state, &read, at, message);
-    status = state.verdict.status;
-    if (status == WEIR_OK) *decision = state.verdict.decision;
+    status = state.claim.verdict.status;
+    if (status == WEIR_OK) *decision = state.claim.verdict.decision;
     if (!state.uncounted) return status;
   }
   weir_counts_add(limiter->counts, status, decision);
@@ -129,10 +132,10 @@ weir_status weir_limiter_reset(weir_limiter *limiter, const void *key, size_t ke
       .key = key, .key_length = key_length, .cost = 1, .flags = WEIR_REQUEST_PEEK};
   weir_status status = weir_request_check(limiter, &request, message);
   if (status == WEIR_OK) {
-    weir_claim state;
+    weir_waiting state;
     weir_request_begin(limiter, &request, &state);
-    state.ask.kind = WEIR_RESET;
-    state.ask.alone = true;
+    state.claim.ask.kind = WEIR_RESET;
+    state.claim.ask.alone = true;
     status = weir_limiter_answer(limiter, &state, message);
   }
   weir_counts_add(limiter->counts, status, NULL);

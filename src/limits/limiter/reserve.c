@@ -49,16 +49,16 @@ static weir_settlement find_differences(const weir_reservation *reservation, con
   return made;
 }
 
-static weir_claim request_of(weir_reservation *reservation) {
-  return (weir_claim){.ask = {.key = reservation->key,
-                              .key_length = reservation->key_length,
-                              .at_us = reservation->at_us,
-                              .ends = reservation->ends}};
+static weir_waiting request_of(weir_reservation *reservation) {
+  return (weir_waiting){.claim.ask = {.key = reservation->key,
+                                      .key_length = reservation->key_length,
+                                      .at_us = reservation->at_us,
+                                      .ends = reservation->ends}};
 }
 
 static weir_status make(weir_reservation *reservation, weir_settlement *settlement,
                         weir_message *message) {
-  weir_claim request = request_of(reservation);
+  weir_waiting request = request_of(reservation);
   return weir_settlement_make(reservation->limiter, settlement, &request, message);
 }
 
@@ -94,10 +94,10 @@ weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *reques
   return weir_no_memory(message);
 }
 
-weir_claim weir_reserve_ask(weir_reservation *made, const weir_request *request) {
-  weir_claim state;
+weir_waiting weir_reserve_ask(weir_reservation *made, const weir_request *request) {
+  weir_waiting state;
   weir_request_begin(made->limiter, request, &state);
-  state.ask.ends = made->ends;
+  state.claim.ask.ends = made->ends;
   return state;
 }
 
@@ -140,18 +140,19 @@ static void free_reservation(weir_reservation *reservation) {
   free(reservation);
 }
 
-weir_status weir_reserve_end(weir_reservation *made, weir_request *request, const weir_claim *state,
-                             weir_reservation **reservation, weir_message *message) {
+weir_status weir_reserve_end(weir_reservation *made, weir_request *request,
+                             const weir_waiting *state, weir_reservation **reservation,
+                             weir_message *message) {
   weir_limiter *limiter = made->limiter;
-  weir_status status = state->verdict.status;
-  if (status == WEIR_OK) request->decision = state->verdict.decision;
+  weir_status status = state->claim.verdict.status;
+  if (status == WEIR_OK) request->decision = state->claim.verdict.decision;
   if (status == WEIR_OK && request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
-  if (status == WEIR_OK && state->verdict.decision.allowed) {
-    made->charged = weir_charged_where(limiter, &state->verdict.decision);
-    made->store_status = state->verdict.decision.store_status;
+  if (status == WEIR_OK && state->claim.verdict.decision.allowed) {
+    made->charged = weir_charged_where(limiter, &state->claim.verdict.decision);
+    made->store_status = state->claim.verdict.decision.store_status;
     for (size_t i = 0; request->costs == NULL && i < limiter->stack.count; i++)
-      made->costs[i] = state->verdict.decision.cost;
-    made->at_us = state->verdict.decision.at_us;
+      made->costs[i] = state->claim.verdict.decision.cost;
+    made->at_us = state->claim.verdict.decision.at_us;
     if (made->place != NULL) status = enter(made, message);
     if (status == WEIR_OK) {
       weir_reserved_open(made, &request->decision);
@@ -203,7 +204,7 @@ static weir_status reserve(weir_limiter *limiter, weir_request *request,
   weir_reservation *made;
   weir_status status = weir_reserve_begin(limiter, request, &made, message);
   if (status != WEIR_OK || weir_reserve_at_once(made, request, reservation)) return status;
-  weir_claim state = weir_reserve_ask(made, request);
+  weir_waiting state = weir_reserve_ask(made, request);
   weir_limiter_answer(limiter, &state, message);
   status = weir_reserve_end(made, request, &state, reservation, message);
   if (*reservation == NULL) free_reservation(made);
@@ -265,9 +266,9 @@ static weir_status reserve_in_time(weir_reservation *made, weir_request *request
   while (!weir_reserve_at_once(made, request, reservation) &&
          !rest(made, request, end_us, reservation)) {
     int64_t left_us = end_us - weir_monotonic_us();
-    weir_claim state = weir_reserve_ask(made, request);
-    state.ask.waits = true;
-    state.ask.wait_us = left_us > 0 ? left_us : 0;
+    weir_waiting state = weir_reserve_ask(made, request);
+    state.claim.ask.waits = true;
+    state.claim.ask.wait_us = left_us > 0 ? left_us : 0;
     weir_limiter_answer(limiter, &state, message);
     weir_status status = weir_reserve_end(made, request, &state, reservation, message);
     if (status != WEIR_OK || *reservation != NULL) return status;
@@ -414,17 +415,17 @@ weir_status weir_release_check(const weir_reservation *reservation, weir_message
 }
 
 bool weir_release_begin(weir_reservation *reservation, weir_settlement *settlement,
-                        weir_claim *state) {
+                        weir_waiting *state) {
   bool sends = reservation->place != NULL && leave_place(reservation);
   reservation->state = WEIR_COMMITTED;
   *settlement = find_differences(reservation, reservation->costs);
   *state = request_of(reservation);
-  state->ask.settlement = settlement->settled;
+  state->claim.ask.settlement = settlement->settled;
   return sends && weir_settlement_begin(reservation->limiter, settlement, state);
 }
 
 weir_status weir_release_end(weir_reservation *reservation, weir_settlement *settlement,
-                             weir_claim *state, weir_message *message) {
+                             weir_waiting *state, weir_message *message) {
   weir_reserved_close(reservation);
   weir_status status = weir_settlement_end(reservation->limiter, settlement, state, message);
   return tell_loss(reservation, without_account(reservation, status), message);

@@ -29,18 +29,19 @@ weir_charged weir_charged_where(const weir_limiter *limiter, const weir_decision
  * there. What was sent and not answered the store may have, and no account owes it: only the account
  * gives it back. */
 static weir_status give_back_to_account(weir_limiter *limiter, weir_settlement *settlement,
-                                        weir_claim *request) {
+                                        weir_waiting *request) {
   int64_t back[WEIR_RULES_MOST];
   int64_t rest[WEIR_RULES_MOST];
-  weir_claim refund = *request;
+  weir_claim refund = request->claim;
   refund.ask.kind = WEIR_REFUND;
   refund.ask.alone = true;
   refund.ask.costs = back;
   for (size_t i = 0; i < WEIR_RULES_MOST; i++)
     back[i] = settlement->costs[i] < 0 ? -settlement->costs[i] : 0;
   bool owed = settlement->store_status != WEIR_UNKNOWN_OUTCOME;
-  weir_status status = weir_outage_give_back(limiter, &refund, owed, rest, &request->ask.at_us);
-  request->ask.ends = NULL;
+  weir_status status =
+      weir_outage_give_back(limiter, &refund, owed, rest, &request->claim.ask.at_us);
+  request->claim.ask.ends = NULL;
   for (size_t i = 0; status == WEIR_OK && i < WEIR_RULES_MOST; i++) {
     settlement->settled[i] = rest[i] - back[i];
     if (back[i] > 0) settlement->asked[i] = -rest[i];
@@ -50,22 +51,22 @@ static weir_status give_back_to_account(weir_limiter *limiter, weir_settlement *
 
 /* To a lease it must be one cost for all rules. */
 static bool lease_covers(weir_limiter *limiter, const weir_settlement *settlement,
-                         const weir_claim *request) {
+                         const weir_waiting *request) {
   if (!limiter->leases || settlement->gives_back) return false;
   for (size_t i = 1; i < limiter->stack.count; i++)
     if (settlement->costs[i] != settlement->costs[0]) return false;
-  return weir_leases_cover(limiter, request, settlement->costs[0]);
+  return weir_leases_cover(limiter, &request->claim, settlement->costs[0]);
 }
 
 /* What was taken and is given back as a whole is asked for as a refund. */
 static void ask_store(const weir_limiter *limiter, weir_settlement *settlement,
-                      weir_claim *request) {
-  request->ask.alone = true;
-  request->ask.cost = 1;
-  request->ask.costs = settlement->asked;
-  request->ask.settlement = settlement->settled;
+                      weir_waiting *request) {
+  request->claim.ask.alone = true;
+  request->claim.ask.cost = 1;
+  request->claim.ask.costs = settlement->asked;
+  request->claim.ask.settlement = settlement->settled;
   settlement->request = request;
-  request->ask.kind = settlement->gives_back ? WEIR_REFUND : WEIR_SETTLE;
+  request->claim.ask.kind = settlement->gives_back ? WEIR_REFUND : WEIR_SETTLE;
   for (size_t i = 0; settlement->gives_back && i < limiter->stack.count; i++)
     settlement->asked[i] = -settlement->asked[i];
 }
@@ -78,12 +79,12 @@ static bool has_place_of(const weir_rule *rule, int64_t at_us, int64_t other_us)
 
 /* Whether what is held under rule i comes off the same periods: the last of what is paid, and the one
  * before where both entered in that or before. */
-static bool has_periods_of(const weir_rule *rule, size_t i, const weir_claim *request,
-                           const weir_claim *other) {
-  int64_t last = request->ask.ends[i] / rule->period_us - 1;
-  bool before = request->ask.at_us / rule->period_us < last;
-  return request->ask.ends[i] == other->ask.ends[i] &&
-         before == (other->ask.at_us / rule->period_us < last);
+static bool has_periods_of(const weir_rule *rule, size_t i, const weir_waiting *request,
+                           const weir_waiting *other) {
+  int64_t last = request->claim.ask.ends[i] / rule->period_us - 1;
+  bool before = request->claim.ask.at_us / rule->period_us < last;
+  return request->claim.ask.ends[i] == other->claim.ask.ends[i] &&
+         before == (other->claim.ask.at_us / rule->period_us < last);
 }
 
 /* Two releases; nothing else goes back with them. */
@@ -111,8 +112,8 @@ bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
   if (carrier->gives_back || rider->gives_back)
     rides = carrier->gives_back == rider->gives_back && leave_together(limiter, carrier, rider);
   for (size_t i = 0; rides && down && i < limiter->stack.count; i++)
-    rides = has_place_of(&limiter->stack.rules[i], carrier->request->ask.at_us,
-                         rider->request->ask.at_us);
+    rides = has_place_of(&limiter->stack.rules[i], carrier->request->claim.ask.at_us,
+                         rider->request->claim.ask.at_us);
   for (size_t i = 0; rides && i < limiter->stack.count; i++)
     carrier->asked[i] += rider->asked[i]; /* 1024 times 2^31 at most */
   if (rides) rider->carrier = carrier;
@@ -121,11 +122,11 @@ bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
 }
 
 bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
-                           weir_claim *request) {
+                           weir_waiting *request) {
   const int64_t *costs = settlement->costs;
   bool some = false;
   bool down = false;
-  request->verdict.status = WEIR_OK;
+  request->claim.verdict.status = WEIR_OK;
   memcpy(settlement->asked, costs, sizeof settlement->asked);
   for (size_t i = 0; i < limiter->stack.count; i++) {
     some = some || costs[i] != 0;
@@ -139,8 +140,8 @@ bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
     return false;
   }
   if ((down || settlement->gives_back) && settlement->charged == WEIR_CHARGED_ACCOUNT) {
-    request->verdict.status = give_back_to_account(limiter, settlement, request);
-    if (request->verdict.status != WEIR_OK) return false;
+    request->claim.verdict.status = give_back_to_account(limiter, settlement, request);
+    if (request->claim.verdict.status != WEIR_OK) return false;
     some = false;
     for (size_t i = 0; i < limiter->stack.count; i++)
       some = some || settlement->asked[i] != 0;
@@ -151,20 +152,20 @@ bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
 }
 
 /* The store was asked for more, and gave no answer: the policy LOCAL owes it. */
-static void owe(weir_limiter *limiter, weir_settlement *settlement, weir_claim *request) {
+static void owe(weir_limiter *limiter, weir_settlement *settlement, weir_waiting *request) {
   int64_t more[WEIR_RULES_MOST];
   bool some = false;
   for (size_t i = 0; i < WEIR_RULES_MOST; i++) {
     more[i] = settlement->asked[i] > 0 ? settlement->asked[i] : 0;
     some = some || more[i] > 0;
   }
-  if (!some || request->verdict.status == WEIR_UNKNOWN_OUTCOME ||
-      !weir_policy_answers(limiter->fallback, request->verdict.status) ||
+  if (!some || request->claim.verdict.status == WEIR_UNKNOWN_OUTCOME ||
+      !weir_policy_answers(limiter->fallback, request->claim.verdict.status) ||
       !weir_outage_charge(limiter, request, more))
     return;
   for (size_t i = 0; i < WEIR_RULES_MOST; i++)
     if (more[i] > 0) settlement->settled[i] = more[i];
-  request->verdict.status = WEIR_OK;
+  request->claim.verdict.status = WEIR_OK;
 }
 
 /* Of what was charged for several, the first have theirs first. */
@@ -180,50 +181,51 @@ static void share_out(weir_settlement *settlement) {
 }
 
 /* Less is charged than several should give back, and nothing was done: one of them is at fault. */
-static void make_alone(weir_limiter *limiter, weir_settlement *settlement, weir_claim *request,
+static void make_alone(weir_limiter *limiter, weir_settlement *settlement, weir_waiting *request,
                        weir_message *message) {
-  weir_claim again = {.ask = {.at_us = request->ask.at_us,
-                              .ends = request->ask.ends,
-                              .key = request->ask.key,
-                              .key_length = request->ask.key_length}};
+  weir_waiting again = {.claim.ask = {.at_us = request->claim.ask.at_us,
+                                      .ends = request->claim.ask.ends,
+                                      .key = request->claim.ask.key,
+                                      .key_length = request->claim.ask.key_length}};
   weir_settlement alone = {.charged = WEIR_CHARGED_STORE, .gives_back = settlement->gives_back};
   memcpy(alone.costs, settlement->costs, sizeof alone.costs);
   settlement->broken = true;
-  request->verdict.status = weir_settlement_make(limiter, &alone, &again, message);
-  request->verdict.decision = again.verdict.decision;
+  request->claim.verdict.status = weir_settlement_make(limiter, &alone, &again, message);
+  request->claim.verdict.decision = again.claim.verdict.decision;
   memcpy(settlement->settled, alone.settled, sizeof alone.settled);
 }
 
 /* What could go back has gone back, where it was of no use any more as well. The machine knows only
  * that less is charged than should go back. */
 weir_status weir_settlement_end(weir_limiter *limiter, weir_settlement *settlement,
-                                weir_claim *request, weir_message *message) {
+                                weir_waiting *request, weir_message *message) {
   const weir_settlement *carrier = settlement->carrier;
   if (carrier != NULL) {
-    request->verdict.status = carrier->broken ? WEIR_BAD_COST : carrier->request->verdict.status;
-    request->verdict.decision = carrier->request->verdict.decision;
+    request->claim.verdict.status =
+        carrier->broken ? WEIR_BAD_COST : carrier->request->claim.verdict.status;
+    request->claim.verdict.decision = carrier->request->claim.verdict.decision;
   } else if (!settlement->gives_back) {
     owe(limiter, settlement, request);
   }
-  if (request->verdict.status == WEIR_BAD_COST && (carrier != NULL || settlement->carries)) {
+  if (request->claim.verdict.status == WEIR_BAD_COST && (carrier != NULL || settlement->carries)) {
     make_alone(limiter, settlement, request, message);
-    return request->verdict.status;
+    return request->claim.verdict.status;
   }
-  for (size_t i = 0; i < WEIR_RULES_MOST && request->verdict.status == WEIR_OK; i++)
+  for (size_t i = 0; i < WEIR_RULES_MOST && request->claim.verdict.status == WEIR_OK; i++)
     if (settlement->costs[i] < 0) settlement->settled[i] = settlement->costs[i];
-  if (request->verdict.status == WEIR_OK) share_out(settlement);
-  if (request->verdict.status == WEIR_BAD_COST)
+  if (request->claim.verdict.status == WEIR_OK) share_out(settlement);
+  if (request->claim.verdict.status == WEIR_BAD_COST)
     weir_message_set(message,
                      "the store holds less than what should go back: it was reset, lost "
                      "or given back before");
-  return request->verdict.status;
+  return request->claim.verdict.status;
 }
 
 weir_status weir_settlement_make(weir_limiter *limiter, weir_settlement *settlement,
-                                 weir_claim *request, weir_message *message) {
+                                 weir_waiting *request, weir_message *message) {
   if (weir_settlement_begin(limiter, settlement, request))
     weir_limiter_answer(limiter, request, message);
-  else if (request->verdict.status == WEIR_NO_MEMORY)
+  else if (request->claim.verdict.status == WEIR_NO_MEMORY)
     weir_no_memory(message);
   return weir_settlement_end(limiter, settlement, request, message);
 }
@@ -251,7 +253,7 @@ static bool keeps_charge(const weir_limiter *limiter, const weir_decision *taken
 }
 
 void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
-                     weir_settlement *settlement, weir_claim *state) {
+                     weir_settlement *settlement, weir_waiting *state) {
   const weir_decision *taken = &request->decision;
   size_t count = limiter->stack.count;
   *settlement = (weir_settlement){.charged = weir_charged_where(limiter, taken),
@@ -262,10 +264,10 @@ void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
     bool stays = real < before && keeps_charge(limiter, taken, i);
     settlement->costs[i] = stays ? 0 : real - before;
   }
-  *state = (weir_claim){.ask = {.at_us = taken->at_us,
-                                .settlement = settlement->settled,
-                                .key = request->key,
-                                .key_length = request->key_length}};
+  *state = (weir_waiting){.claim.ask = {.at_us = taken->at_us,
+                                        .settlement = settlement->settled,
+                                        .key = request->key,
+                                        .key_length = request->key_length}};
 }
 
 /* The second half of a request's costs, which its caller can write; NULL: it has one cost. */
@@ -277,11 +279,11 @@ static int64_t *charged_of(const weir_limiter *limiter, const weir_request *requ
 /* The figures of a settlement that asked the store are that answer's. Where its policy took what was
  * asked for, or nothing had to be asked, they stay. */
 static void write_decision(const weir_limiter *limiter, weir_request *request,
-                           const weir_settlement *settlement, const weir_claim *state) {
+                           const weir_settlement *settlement, const weir_waiting *state) {
   weir_decision *taken = &request->decision;
   size_t count = limiter->stack.count;
   int64_t *charged = charged_of(limiter, request);
-  bool known = state->verdict.status == WEIR_OK;
+  bool known = state->claim.verdict.status == WEIR_OK;
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < count; i++) {
     int64_t cost = charged != NULL ? charged[i] : taken->cost;
@@ -290,11 +292,11 @@ static void write_decision(const weir_limiter *limiter, weir_request *request,
     if (charged != NULL) charged[i] = cost + change;
     if (cost + change < least) least = cost + change;
   }
-  if (known && state->verdict.decision.allowed) {
-    taken->rule = state->verdict.decision.rule;
-    taken->limit = state->verdict.decision.limit;
-    taken->remaining = state->verdict.decision.remaining;
-    taken->reset_after_us = state->verdict.decision.reset_after_us;
+  if (known && state->claim.verdict.decision.allowed) {
+    taken->rule = state->claim.verdict.decision.rule;
+    taken->limit = state->claim.verdict.decision.limit;
+    taken->remaining = state->claim.verdict.decision.remaining;
+    taken->reset_after_us = state->claim.verdict.decision.reset_after_us;
   }
   taken->retry_after_us = taken->delay_us = 0;
   taken->source = WEIR_SOURCE_SETTLED;
@@ -303,8 +305,8 @@ static void write_decision(const weir_limiter *limiter, weir_request *request,
 
 /* What is not known may have been made: nothing can be asked for a second time. */
 void weir_settle_tell(weir_limiter *limiter, weir_request *request,
-                      const weir_settlement *settlement, const weir_claim *state) {
-  request->status = state->verdict.status;
+                      const weir_settlement *settlement, const weir_waiting *state) {
+  request->status = state->claim.verdict.status;
   if (request->status != WEIR_OK && request->status != WEIR_UNKNOWN_OUTCOME) return;
   weir_reserved_end(limiter, &request->decision, request->key, request->key_length);
   write_decision(limiter, request, settlement, state);
@@ -313,7 +315,7 @@ void weir_settle_tell(weir_limiter *limiter, weir_request *request,
 
 static weir_status settle(weir_limiter *limiter, weir_request *request, weir_message *message) {
   weir_settlement settlement;
-  weir_claim state;
+  weir_waiting state;
   weir_status status = weir_request_check(limiter, request, message);
   if (status != WEIR_OK) return status;
   weir_settle_ask(limiter, request, &settlement, &state);
@@ -361,7 +363,7 @@ static weir_status refund(weir_limiter *limiter, const void *key, size_t key_len
                                 .gives_back = true};
   for (size_t i = 0; i < limiter->stack.count; i++)
     settlement.costs[i] = keeps_charge(limiter, taken, i) ? 0 : -cost;
-  weir_claim state = {.ask = {.at_us = taken->at_us, .key = key, .key_length = key_length}};
+  weir_waiting state = {.claim.ask = {.at_us = taken->at_us, .key = key, .key_length = key_length}};
   status = weir_settlement_make(limiter, &settlement, &state, message);
   if (status == WEIR_OK || status == WEIR_UNKNOWN_OUTCOME) {
     if (settlement.charged != WEIR_CHARGED_NOWHERE)

@@ -35,14 +35,14 @@ typedef struct weir_stand_in {
                weir_moment at);
 
   /* Answers it without the store; the second only where it is denied, and it takes part in nothing. */
-  bool (*answer)(struct weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
+  bool (*answer)(struct weir_limiter *limiter, weir_memo_entry *entry, weir_waiting *request,
                  weir_moment at);
   bool (*deny)(struct weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
                int64_t now_us);
 
   /* `earlier`: a request of its call that waits for the key; or NULL. */
-  weir_found (*divert)(struct weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
-                       const weir_claim *earlier, weir_moment at);
+  weir_found (*divert)(struct weir_limiter *limiter, weir_memo_entry *entry, weir_waiting *request,
+                       const weir_waiting *earlier, weir_moment at);
 
   /* Before a call leads: plans operations of its own, that come first in the round and have their names
    * already. Then takes in their outcomes. And when all groups are finished. No shard is locked. */
@@ -78,7 +78,7 @@ typedef enum weir_reach {
 
 /* Answers a request by what is known, the only way to do so without joining; and else leaves it as it was:
  * false. Of several keys *must_look says whether this one must be looked at before it is charged. */
-bool weir_know(struct weir_limiter *limiter, weir_claim *request, const weir_key *key,
+bool weir_know(struct weir_limiter *limiter, weir_waiting *request, const weir_key *key,
                weir_moment at, weir_reach reach, bool *must_look);
 
 /* A limiter that knows denials keeps what the memo of a locked entry says now. */

@@ -108,15 +108,15 @@ static weir_call *take_set(weir_together *all, size_t from) {
 
 /* The settlement of the same key that stands before this one with no other request of that between
  * them. NULL: there is none near by. */
-static weir_settlement *find_carrier(weir_call *call, const weir_claim *state) {
+static weir_settlement *find_carrier(weir_call *call, const weir_waiting *state) {
   enum { LOOKS_MOST = 64 };
-  const weir_claim *before = state;
+  const weir_waiting *before = state;
   for (int n = 0; n < LOOKS_MOST && before > call->batch; n++) {
     before--;
-    if (before->ask.key_length != state->ask.key_length ||
-        memcmp(before->ask.key, state->ask.key, state->ask.key_length) != 0)
+    if (before->claim.ask.key_length != state->claim.ask.key_length ||
+        memcmp(before->claim.ask.key, state->claim.ask.key, state->claim.ask.key_length) != 0)
       continue;
-    if (before->ask.settlement == NULL) return NULL;
+    if (before->claim.ask.settlement == NULL) return NULL;
     weir_settlement *settlement = weir_call_settlement(call, before);
     if (settlement->carrier != NULL) return settlement->carrier;
     if (settlement->request != NULL) return settlement;
@@ -125,7 +125,7 @@ static weir_settlement *find_carrier(weir_call *call, const weir_claim *state) {
 }
 
 /* A server's turn settles many requests of one key: they are asked for as one. */
-static void begin_settlement(weir_part *part, weir_request *request, weir_claim *state) {
+static void begin_settlement(weir_part *part, weir_request *request, weir_waiting *state) {
   weir_settlement *settlement = weir_call_settlement(part->call, state);
   if (settlement == NULL) {
     request->status = WEIR_NO_MEMORY;
@@ -139,20 +139,20 @@ static void begin_settlement(weir_part *part, weir_request *request, weir_claim 
 }
 
 /* What this process has already is not asked for. */
-static void begin_reservation(weir_together *all, weir_part *part, size_t i, weir_claim *state) {
+static void begin_reservation(weir_together *all, weir_part *part, size_t i, weir_waiting *state) {
   weir_request *request = &all->requests[i];
   if (!weir_reserve_at_once(all->made[i], request, &all->reservations[i])) {
     *state = weir_reserve_ask(all->made[i], request);
     weir_call_join(&part->call, part->limiter, state, part->call->at);
     return;
   }
-  *state = (weir_claim){.verdict.decision = request->decision};
+  *state = (weir_waiting){.claim.verdict.decision = request->decision};
   atomic_store_explicit(&state->standing, WEIR_STANDING_DONE, memory_order_relaxed);
 }
 
 /* It stops believing. What it has paid for is known only then, and a payment that is under way may be
  * waited for: so no call of ours leads a key yet, which that may stand in line for. */
-static void begin_release(weir_together *all, weir_part *part, size_t i, weir_claim *state) {
+static void begin_release(weir_together *all, weir_part *part, size_t i, weir_waiting *state) {
   weir_settlement *settlement = weir_call_settlement(part->call, state);
   if (settlement == NULL) {
     all->requests[i].status = WEIR_NO_MEMORY;
@@ -165,8 +165,8 @@ static void begin_release(weir_together *all, weir_part *part, size_t i, weir_cl
 }
 
 /* Whether the store has to be asked: by another settlement it is asked for several. */
-static bool has_to_join(weir_call *call, const weir_claim *state) {
-  if (state->ask.settlement == NULL) return true;
+static bool has_to_join(weir_call *call, const weir_waiting *state) {
+  if (state->claim.ask.settlement == NULL) return true;
   const weir_settlement *settlement = weir_call_settlement(call, state);
   return settlement->request != NULL && settlement->carrier == NULL;
 }
@@ -178,7 +178,7 @@ static void join_begun(weir_together *all) {
     weir_part *part = &all->parts[i];
     if (!part->current || part->call == NULL) continue;
     for (size_t n = 0; n < part->call->ask_count; n++) {
-      weir_claim *state = &part->call->batch[n];
+      weir_waiting *state = &part->call->batch[n];
       if (has_to_join(part->call, state))
         weir_call_join(&part->call, part->limiter, state, part->call->at);
       else
@@ -214,7 +214,7 @@ static void join_all(weir_together *all) {
     request->status = part->status;
     if (request->status == WEIR_OK) request->status = check(all, part, i, NULL);
     if (request->status != WEIR_OK) continue;
-    weir_claim *state = &part->call->batch[part->call->ask_count++];
+    weir_waiting *state = &part->call->batch[part->call->ask_count++];
     if (all->verb == WEIR_RESERVES) {
       begin_reservation(all, part, i, state);
     } else if (all->verb == WEIR_RELEASES) {
@@ -266,13 +266,13 @@ static void explain_refused(weir_together *all, const weir_part *part, size_t i)
 /* What it came to, or why it was not made. */
 static void answer_settlement(weir_together *all, weir_part *part, size_t i) {
   weir_request *request = &all->requests[i];
-  weir_claim *state = &part->call->batch[part->answered++];
+  weir_waiting *state = &part->call->batch[part->answered++];
   weir_settlement *settlement = weir_call_settlement(part->call, state);
   weir_message why;
   bool explained = state == part->call->explained;
   weir_message_set(
       &why, "%s",
-      explained ? part->call->explanation.text : weir_status_text(state->verdict.status));
+      explained ? part->call->explanation.text : weir_status_text(state->claim.verdict.status));
   if (all->verb == WEIR_RELEASES) {
     request->status = weir_release_end(all->made[i], settlement, state, &why);
   } else {
@@ -285,14 +285,15 @@ static void answer_settlement(weir_together *all, weir_part *part, size_t i) {
 /* What was had at once needs no answer. What the store did not decide its policy has. */
 static void answer_reservation(weir_together *all, weir_part *part, size_t i) {
   weir_request *request = &all->requests[i];
-  weir_claim *state = &part->call->batch[part->answered++];
+  weir_waiting *state = &part->call->batch[part->answered++];
   bool explained = state == part->call->explained;
   weir_message *why = &part->call->explanation;
   weir_message own;
   if (all->reservations[i] != NULL) return;
-  if (weir_limiter_has_answer(part->limiter, state, state->verdict.status))
+  if (weir_limiter_has_answer(part->limiter, state, state->claim.verdict.status))
     weir_limiter_fall_back(part->limiter, state, explained ? why : NULL);
-  weir_message_set(&own, "%s", explained ? why->text : weir_status_text(state->verdict.status));
+  weir_message_set(&own, "%s",
+                   explained ? why->text : weir_status_text(state->claim.verdict.status));
   request->status = weir_reserve_end(all->made[i], request, state, &all->reservations[i], &own);
   if (explained || request->status != WEIR_OK) speak(all, request->status, i, own.text);
 }
@@ -300,12 +301,12 @@ static void answer_reservation(weir_together *all, weir_part *part, size_t i) {
 /* The store's answer, or the policy's. */
 static void answer(weir_together *all, weir_part *part, size_t i) {
   weir_request *request = &all->requests[i];
-  weir_claim *state = &part->call->batch[part->answered++];
-  if (weir_limiter_has_answer(part->limiter, state, state->verdict.status))
+  weir_waiting *state = &part->call->batch[part->answered++];
+  if (weir_limiter_has_answer(part->limiter, state, state->claim.verdict.status))
     weir_limiter_fall_back(part->limiter, state,
                            state == part->call->explained ? &part->call->explanation : NULL);
-  request->status = state->verdict.status;
-  if (request->status == WEIR_OK) request->decision = state->verdict.decision;
+  request->status = state->claim.verdict.status;
+  if (request->status == WEIR_OK) request->decision = state->claim.verdict.decision;
   if (request->status == WEIR_OK && request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
   if (state == part->call->explained) speak(all, request->status, i, part->call->explanation.text);
 }
@@ -459,12 +460,12 @@ static bool know(weir_limiter *limiter, weir_request *request, weir_moment at) {
   if (request->flags & WEIR_REQUEST_SETTLE) return false;
   weir_status status = weir_request_check(limiter, request, NULL);
   if (status == WEIR_OK) {
-    weir_claim state;
+    weir_waiting state;
     weir_request_begin(limiter, request, &state);
     weir_key key;
-    weir_key_read(limiter->store->secret, state.ask.key, state.ask.key_length, &key);
+    weir_key_read(limiter->store->secret, state.claim.ask.key, state.claim.ask.key_length, &key);
     if (!weir_know(limiter, &state, &key, at, WEIR_LOCKED, NULL)) return false;
-    request->decision = state.verdict.decision;
+    request->decision = state.claim.verdict.decision;
     if (request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
   }
   request->status = status;

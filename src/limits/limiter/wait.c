@@ -24,14 +24,14 @@ static int64_t left_us(const weir_patience *patience) {
 
 static weir_status send_request(const weir_patience *patience, weir_request_kind kind,
                                 int64_t wait_us, weir_decision *decision, weir_message *message) {
-  weir_claim one = {.ask = {.kind = kind,
-                            .cost = patience->cost,
-                            .waits = true,
-                            .wait_us = wait_us,
-                            .key = patience->key,
-                            .key_length = patience->key_length}};
+  weir_waiting one = {.claim.ask = {.kind = kind,
+                                    .cost = patience->cost,
+                                    .waits = true,
+                                    .wait_us = wait_us,
+                                    .key = patience->key,
+                                    .key_length = patience->key_length}};
   weir_status status = weir_limiter_answer(patience->limiter, &one, message);
-  if (status == WEIR_OK) *decision = one.verdict.decision;
+  if (status == WEIR_OK) *decision = one.claim.verdict.decision;
   return status;
 }
 
