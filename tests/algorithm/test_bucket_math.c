@@ -40,8 +40,8 @@ static void finds_the_shortest_wait_exactly(void **state) {
     int64_t full = weir_bucket_full(&rule);
     int64_t ahead = random_to(&seed, 2 * full);
     int64_t cost = 1 + random_to(&seed, rule.burst - 1);
-    weir_claim request = {
-        .ask = {.waits = round % 3 == 0, .wait_us = random_to(&seed, weir_bucket_us(&rule, full))}};
+    weir_ask request = {.waits = round % 3 == 0,
+                        .wait_us = random_to(&seed, weir_bucket_us(&rule, full))};
     int64_t wait = weir_bucket_retry_after_us(&rule, ahead, &request, cost);
     assert_true(weir_bucket_room(&rule, ahead_after(&rule, ahead, wait), &request) >= cost);
     if (wait == 0) continue;
@@ -96,7 +96,7 @@ static void says_how_long_to_wait(void **state) {
 static void counts_an_accepted_wait_as_room(void **state) {
   (void)state;
   weir_rule token = rule_of("token-bucket:10/1s,burst=2");
-  weir_claim request = {.ask = {.waits = true, .wait_us = 100000}};
+  weir_ask request = {.waits = true, .wait_us = 100000};
   assert_int_equal(weir_bucket_room(&token, 200000, NULL), 0);
   assert_int_equal(weir_bucket_room(&token, 200000, &request), 1);
   assert_int_equal(weir_bucket_room(&token, 200001, &request), 0);

@@ -49,12 +49,12 @@ int64_t weir_bucket_beyond(const weir_rule *rule, const weir_settings *settings)
 
 /* Room in units; below 0: that much too little. And, of a leaky bucket, by how much the place in the
  * queue is later than the request accepts. */
-static int64_t bucket_free_units(const weir_rule *rule, int64_t ahead, const weir_claim *request,
+static int64_t bucket_free_units(const weir_rule *rule, int64_t ahead, const weir_ask *ask,
                                  int64_t *late) {
   int64_t room = weir_bucket_full(rule) - ahead;
   *late = 0;
-  if (request == NULL || !request->ask.waits || rule->debt > 0) return room;
-  int64_t wait = weir_bucket_units(rule, request->ask.wait_us);
+  if (ask == NULL || !ask->waits || rule->debt > 0) return room;
+  int64_t wait = weir_bucket_units(rule, ask->wait_us);
   if (rule->kind == WEIR_TOKEN_BUCKET)
     room += wait;
   else if (ahead > wait)
@@ -62,18 +62,18 @@ static int64_t bucket_free_units(const weir_rule *rule, int64_t ahead, const wei
   return room;
 }
 
-int64_t weir_bucket_room(const weir_rule *rule, int64_t ahead, const weir_claim *request) {
+int64_t weir_bucket_room(const weir_rule *rule, int64_t ahead, const weir_ask *ask) {
   int64_t late;
-  int64_t room = bucket_free_units(rule, ahead, request, &late) / rule->token_units;
+  int64_t room = bucket_free_units(rule, ahead, ask, &late) / rule->token_units;
   int64_t capacity = rule->burst - rule->reserve;
   if (room <= 0 || late > 0) return 0;
   return room < capacity ? room : capacity;
 }
 
-int64_t weir_bucket_retry_after_us(const weir_rule *rule, int64_t ahead, const weir_claim *request,
+int64_t weir_bucket_retry_after_us(const weir_rule *rule, int64_t ahead, const weir_ask *ask,
                                    int64_t cost) {
   int64_t late;
-  int64_t wait = cost * rule->token_units - bucket_free_units(rule, ahead, request, &late);
+  int64_t wait = cost * rule->token_units - bucket_free_units(rule, ahead, ask, &late);
   if (wait < late) wait = late;
   return wait > 0 ? weir_bucket_us(rule, wait) : 0;
 }
@@ -157,7 +157,7 @@ bool weir_bucket_all_fit(const weir_rule_state *r) {
   for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next) {
     int64_t cost = weir_claim_cost(request, r->index);
     if (request->verdict.answered || request->ask.kind != WEIR_TAKE) continue;
-    if (weir_bucket_room(r->rule, ahead, request) < cost) return false;
+    if (weir_bucket_room(r->rule, ahead, &request->ask) < cost) return false;
     ahead += cost * r->rule->token_units;
   }
   return true;
@@ -183,8 +183,8 @@ void weir_bucket_known(const weir_rule_state *r, int64_t ahead, weir_known *know
 /* --- what it means -----------------------------------------------------------------------------
  */
 
-int64_t weir_bucket_allows(const weir_rule_state *r, const weir_claim *request) {
-  return weir_bucket_room(r->rule, ((const weir_bucket_state *)r->state)->ahead, request);
+int64_t weir_bucket_allows(const weir_rule_state *r, const weir_ask *ask) {
+  return weir_bucket_room(r->rule, ((const weir_bucket_state *)r->state)->ahead, ask);
 }
 
 int64_t weir_bucket_count(weir_rule_state *r, int64_t cost) {
@@ -214,13 +214,13 @@ int64_t weir_bucket_settles(const weir_rule_state *r, int64_t cost) {
 
 /* What a wrong clock left too far ahead does not drain: it is put back in two steps from now, by
  * those who come when each is due, and counts as full from then on. */
-void weir_bucket_figures(const weir_rule_state *r, const weir_claim *request, int64_t cost,
-                         bool denied, weir_decision *decision) {
+void weir_bucket_figures(const weir_rule_state *r, const weir_ask *ask, int64_t cost, bool denied,
+                         weir_decision *decision) {
   const weir_bucket_state *state = r->state;
   const weir_rule *rule = r->rule;
   int64_t ahead = state->ahead;
   decision->remaining = weir_bucket_room(rule, ahead, NULL);
-  if (denied) decision->retry_after_us = weir_bucket_retry_after_us(rule, ahead, request, cost);
+  if (denied) decision->retry_after_us = weir_bucket_retry_after_us(rule, ahead, ask, cost);
   decision->reset_after_us = weir_bucket_us(rule, ahead);
   if (ahead <= state->furthest || state->step_us == 0) return;
   int64_t put_back_us = 2 * state->step_us + weir_bucket_us(rule, weir_bucket_full(rule));
@@ -273,22 +273,22 @@ void weir_bucket_watch(weir_rule_state *r, const weir_operation *operation) {
  * lowered it since. So what is missing of cT - elapsed was lost, reset or given back before. Every
  * place in a leaky bucket is one in its queue: one without a delay began at the stamp. Without compare and
  * swap a process cannot know whether a place still is the last. */
-bool weir_bucket_refund(weir_rule_state *r, const weir_claim *request, int64_t cost) {
+bool weir_bucket_refund(weir_rule_state *r, const weir_ask *ask, int64_t cost) {
   weir_bucket_state *state = r->state;
   const weir_rule *rule = r->rule;
   bool swaps = r->frame->settings->traits & WEIR_TRAIT_SWAP;
   r->unused = 0;
   state->before = 0;
   state->slot = WEIR_NO_SLOT;
-  state->stamp_us = request->ask.at_us;
+  state->stamp_us = ask->at_us;
   if (cost > weir_rule_capacity(rule)) return false;
-  if (request->ask.ends != NULL) {
-    state->slot = request->ask.ends[r->index];
+  if (ask->ends != NULL) {
+    state->slot = ask->ends[r->index];
     if (state->slot == WEIR_NO_SLOT && rule->kind == WEIR_LEAKY_BUCKET && swaps)
-      state->slot = weir_bucket_wrap(rule, request->ask.at_us, cost * rule->token_units);
+      state->slot = weir_bucket_wrap(rule, ask->at_us, cost * rule->token_units);
   }
   if (state->slot != WEIR_NO_SLOT || rule->kind == WEIR_LEAKY_BUCKET) return true;
-  int64_t left = weir_bucket_undrained(rule, cost, 0, r->frame->now_us - request->ask.at_us);
+  int64_t left = weir_bucket_undrained(rule, cost, 0, r->frame->now_us - ask->at_us);
   if (left > state->ahead) return false;
   if (left > 0 && !weir_bucket_has_waiters(rule, state->ahead)) r->unused = cost;
   return true;

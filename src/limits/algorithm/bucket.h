@@ -42,10 +42,10 @@ int64_t weir_bucket_beyond(const weir_rule *rule, const weir_settings *settings)
 
 /* The largest cost that fits now; 0: none. `request` says which wait it accepts; NULL: none but a
  * leaky bucket's own. */
-int64_t weir_bucket_room(const weir_rule *rule, int64_t ahead, const weir_claim *request);
+int64_t weir_bucket_room(const weir_rule *rule, int64_t ahead, const weir_ask *ask);
 
 /* The shortest wait after which the same request fits if nothing else is charged; 0: now. */
-int64_t weir_bucket_retry_after_us(const weir_rule *rule, int64_t ahead, const weir_claim *request,
+int64_t weir_bucket_retry_after_us(const weir_rule *rule, int64_t ahead, const weir_ask *ask,
                                    int64_t cost);
 
 /* How long a request that is charged this cost now must wait before it acts. */
@@ -118,10 +118,10 @@ typedef struct weir_bucket_state {
 } weir_bucket_state;
 
 /* Members of weir_method that need no more than `ahead`. */
-int64_t weir_bucket_allows(const weir_rule_state *r, const weir_claim *request);
+int64_t weir_bucket_allows(const weir_rule_state *r, const weir_ask *ask);
 int64_t weir_bucket_count(weir_rule_state *r, int64_t cost);
-void weir_bucket_figures(const weir_rule_state *r, const weir_claim *request, int64_t cost,
-                         bool denied, weir_decision *decision);
+void weir_bucket_figures(const weir_rule_state *r, const weir_ask *ask, int64_t cost, bool denied,
+                         weir_decision *decision);
 extern const weir_delaying_table weir_bucket_delaying;
 int64_t weir_bucket_settles(const weir_rule_state *r, int64_t cost);
 void weir_bucket_expect(weir_rule_state *r, int64_t cost);
@@ -147,7 +147,7 @@ void weir_bucket_watch(weir_rule_state *r, const weir_operation *operation);
 
 /* What `refund` chooses, but for the cancelling of a slot: that ends at state->slot, unless it is
  * WEIR_NO_SLOT. */
-bool weir_bucket_refund(weir_rule_state *r, const weir_claim *request, int64_t cost);
+bool weir_bucket_refund(weir_rule_state *r, const weir_ask *ask, int64_t cost);
 
 /* What `known` answers where so much is ahead. */
 void weir_bucket_known(const weir_rule_state *r, int64_t ahead, weir_known *known);

@@ -202,9 +202,8 @@ static void raise_begin(weir_rule_state *r) {
   raise_load(r);
 }
 
-static bool raise_may_wait(const weir_rule *rule, const weir_claim *request) {
-  return rule->kind == WEIR_LEAKY_BUCKET ||
-         (request->ask.waits && request->ask.wait_us > 0 && rule->debt == 0);
+static bool raise_may_wait(const weir_rule *rule, const weir_ask *ask) {
+  return rule->kind == WEIR_LEAKY_BUCKET || (ask->waits && ask->wait_us > 0 && rule->debt == 0);
 }
 
 /* A charge that turns out too large denies others until it is back, and stays where places in a
@@ -218,7 +217,7 @@ static bool raise_blind(const weir_rule_state *r) {
       memory->index != weir_bucket_epoch(r->rule, r->frame->now_us))
     return false;
   for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next)
-    if (raise_may_wait(r->rule, request)) return false;
+    if (raise_may_wait(r->rule, &request->ask)) return false;
   return 2 * state->ahead < weir_bucket_full(r->rule) && !state->far && weir_bucket_all_fit(r);
 }
 
@@ -289,7 +288,7 @@ static int64_t raise_waiting_cost(const weir_rule_state *r, bool admitted) {
   for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next) {
     bool counts =
         request->verdict.answered == admitted && (!admitted || request->verdict.decision.allowed);
-    if (request->ask.kind == WEIR_TAKE && counts && raise_may_wait(r->rule, request))
+    if (request->ask.kind == WEIR_TAKE && counts && raise_may_wait(r->rule, &request->ask))
       sum += weir_claim_cost(request, r->index);
   }
   return sum;

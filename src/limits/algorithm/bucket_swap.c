@@ -253,10 +253,10 @@ static bool swap_end_plain(weir_rule_state *r, const weir_operation *operation) 
  */
 
 /* A slot is cancelled if it still is the last. */
-static bool swap_refund(weir_rule_state *r, const weir_claim *request, int64_t cost) {
+static bool swap_refund(weir_rule_state *r, const weir_ask *ask, int64_t cost) {
   const weir_bucket_memory *memory = r->memory;
   weir_bucket_state *state = r->state;
-  bool good = weir_bucket_refund(r, request, cost);
+  bool good = weir_bucket_refund(r, ask, cost);
   if (state->slot == WEIR_NO_SLOT) return good;
   state->only_last = true;
   if (!memory->absent && memory->value == state->slot) r->unused = cost;

@@ -24,7 +24,7 @@ static unsigned denying_rules(const weir_machine *machine, const weir_claim *req
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
     int64_t cost = rules >> i & 1U ? weir_claim_cost(request, i) : 0;
-    if (cost > 0 && r->method->room(r, request) < (request->ask.up_to ? 1 : cost))
+    if (cost > 0 && r->method->room(r, &request->ask) < (request->ask.up_to ? 1 : cost))
       denying |= 1U << i;
   }
   return denying;
@@ -35,7 +35,7 @@ static void cut_to_room(const weir_machine *machine, weir_claim *request, unsign
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
-    int64_t room = rules >> i & 1U ? r->method->room(r, request) : INT64_MAX;
+    int64_t room = rules >> i & 1U ? r->method->room(r, &request->ask) : INT64_MAX;
     if (room < least) least = room;
   }
   if (least >= 1 && least < request->verdict.charge) request->verdict.charge = least;
@@ -90,7 +90,8 @@ static void settle(weir_machine *machine, weir_claim *request, unsigned denying)
     int64_t cost = weir_claim_cost(request, i);
     figures[i] = (weir_decision){.cost = cost};
     if (cost != 0) /* below 0: of a settlement */
-      r->method->figures(r, request, denies && request->ask.up_to ? 1 : cost, denies, &figures[i]);
+      r->method->figures(r, &request->ask, denies && request->ask.up_to ? 1 : cost, denies,
+                         &figures[i]);
   }
   request->verdict.decision = weir_decide_speak(machine->frame.stack, figures, request, denying);
   request->verdict.decision.at_us = now_us;
@@ -99,7 +100,7 @@ static void settle(weir_machine *machine, weir_claim *request, unsigned denying)
   if (denying == 0 || request->ask.kind != WEIR_TAKE || weir_ask_is_ahead(&request->ask)) return;
 
   memo->must_peek = true;
-  if (!weir_is_repeatable(request) ||
+  if (!weir_is_repeatable(&request->ask) ||
       (memo->denied_cost != 0 && memo->denied_cost <= request->verdict.charge))
     return;
   for (size_t i = 0; i < rule_count; i++) {
@@ -171,7 +172,7 @@ static void cut_payment(weir_machine *machine, weir_claim *request, unsigned rul
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     if (!(rules >> i & 1U) || request->ask.payment->costs[i] == 0) continue;
-    int64_t room = r->method->room(r, request);
+    int64_t room = r->method->room(r, &request->ask);
     int64_t cut = request->ask.payment->costs[i] > room ? request->ask.payment->costs[i] - room : 0;
     if (machine->frame.phase == WEIR_PHASE_CHARGE) r->unused += cut;
     request->ask.payment->costs[i] -= cut;

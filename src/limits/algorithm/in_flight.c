@@ -129,9 +129,9 @@ static int64_t held_until_entry(const weir_rule_state *r, int64_t epoch, int64_t
 /* --- rounds ------------------------------------------------------------------------------------
  */
 
-static int64_t in_flight_room(const weir_rule_state *r, const weir_claim *request) {
+static int64_t in_flight_room(const weir_rule_state *r, const weir_ask *ask) {
   const in_flight_state *state = r->state;
-  (void)request;
+  (void)ask;
   int64_t most = state->count[NOW];
   if (state->ahead && state->count[NEXT] > most) most = state->count[NEXT];
   return most < r->rule->limit ? r->rule->limit - most : 0;
@@ -270,11 +270,11 @@ static int64_t in_flight_count(weir_rule_state *r, int64_t cost) {
 }
 
 /* Who holds goes on holding: nothing is sure to be free but what is free now. */
-static void in_flight_figures(const weir_rule_state *r, const weir_claim *request, int64_t cost,
+static void in_flight_figures(const weir_rule_state *r, const weir_ask *ask, int64_t cost,
                               bool denied, weir_decision *decision) {
   const in_flight_state *state = r->state;
   (void)cost;
-  decision->remaining = in_flight_room(r, request);
+  decision->remaining = in_flight_room(r, ask);
   if (denied) decision->retry_after_us = LOOK_AGAIN_US;
   bool none = state->count[NOW] == 0 && !(state->ahead && state->count[NEXT] > 0);
   int64_t end_us = (state->epoch + (state->ahead ? 2 : 1)) * r->rule->period_us;
@@ -299,14 +299,13 @@ static void in_flight_expect(weir_rule_state *r, int64_t cost) {
 
 /* From the epoch of now, or that of the entry where that is later, to the last that is paid: never
  * more than two, the clock having been set back if they seem to be. */
-static bool in_flight_refund(weir_rule_state *r, const weir_claim *request, int64_t cost) {
+static bool in_flight_refund(weir_rule_state *r, const weir_ask *ask, int64_t cost) {
   in_flight_state *state = r->state;
   int64_t period = r->rule->period_us;
   r->unused = 0;
-  if (request->ask.ends == NULL || request->ask.ends[r->index] < period || request->ask.at_us < 0)
-    return false;
-  state->from = request->ask.at_us / period;
-  state->to = request->ask.ends[r->index] / period - 1;
+  if (ask->ends == NULL || ask->ends[r->index] < period || ask->at_us < 0) return false;
+  state->from = ask->at_us / period;
+  state->to = ask->ends[r->index] / period - 1;
   if (state->from < state->epoch) state->from = state->epoch;
   if (state->from < state->to - 1) state->from = state->to - 1;
   if (state->from <= state->to) r->unused = cost;

@@ -346,10 +346,10 @@ static void log_answer(weir_rule_state *r, const weir_operation *operation) {
 /* --- deciding ----------------------------------------------------------------------------------
  */
 
-static int64_t log_room(const weir_rule_state *r, const weir_claim *request) {
+static int64_t log_room(const weir_rule_state *r, const weir_ask *ask) {
   const log_state *state = r->state;
   if (state->decides_us == NO_ENTRY) return 1;
-  if (state->decides_us == NOT_WRITTEN) return !r->charged && request->ask.kind != WEIR_PEEK;
+  if (state->decides_us == NOT_WRITTEN) return !r->charged && ask->kind != WEIR_PEEK;
   return log_is_over(r, state->decides_us);
 }
 
@@ -361,11 +361,11 @@ static int64_t log_count(weir_rule_state *r, int64_t cost) {
 }
 
 /* Behind a hole, the next request is measured against the next entry, now if that is not known. */
-static void log_figures(const weir_rule_state *r, const weir_claim *request, int64_t cost,
-                        bool denied, weir_decision *decision) {
+static void log_figures(const weir_rule_state *r, const weir_ask *ask, int64_t cost, bool denied,
+                        weir_decision *decision) {
   const log_state *state = r->state;
   int64_t now_us = r->frame->now_us, period = r->rule->period_us;
-  (void)request;
+  (void)ask;
   (void)cost;
   decision->remaining = state->high > 0 ? state->low : WEIR_NOT_KNOWN;
   if (denied) {
@@ -384,8 +384,8 @@ static void log_expect(weir_rule_state *r, int64_t cost) {
   (void)cost;
 }
 
-static bool log_refund(weir_rule_state *r, const weir_claim *request, int64_t cost) {
-  (void)request;
+static bool log_refund(weir_rule_state *r, const weir_ask *ask, int64_t cost) {
+  (void)ask;
   (void)cost;
   r->unused = 0;
   return true;

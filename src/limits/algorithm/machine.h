@@ -44,9 +44,8 @@ bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool fi
 bool weir_decide_keeps(weir_rule_state *r);
 
 /* A denial that can be repeated speaks for every request that asks no less. */
-static inline bool weir_is_repeatable(const weir_claim *request) {
-  return request->ask.kind == WEIR_TAKE && request->ask.costs == NULL && !request->ask.up_to &&
-         !request->ask.waits;
+static inline bool weir_is_repeatable(const weir_ask *ask) {
+  return ask->kind == WEIR_TAKE && ask->costs == NULL && !ask->up_to && !ask->waits;
 }
 
 /* One answer out of what all rules that take part say: those with a cost. `denying`: one bit for each

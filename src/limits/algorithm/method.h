@@ -56,13 +56,13 @@ typedef struct weir_delaying_table {
   /* How long the holder of this cost must wait, asked before it is counted. */
   int64_t (*delay)(const weir_rule_state *r, int64_t cost);
 
-  /* Where the slot of what was just counted ends, as it is stored (weir_claim.ends). */
+  /* Where the slot of what was just counted ends, as it is stored (weir_ask.ends). */
   int64_t (*slot)(const weir_rule_state *r);
 } weir_delaying_table;
 
 /* Of rules whose places are held. */
 typedef struct weir_holding_table {
-  /* Where the last period ends that is paid of what was just counted (weir_claim.ends). */
+  /* Where the last period ends that is paid of what was just counted (weir_ask.ends). */
   int64_t (*end)(const weir_rule_state *r);
 
   /* Pays `cost` (above 0) of what is held for one period more, round after round as the first ones;
@@ -121,7 +121,7 @@ typedef struct weir_method {
   void (*answer)(weir_rule_state *r, const weir_operation *operation);
 
   /* The largest cost that fits on top of what r believes, for a request with these wishes; 0: none. */
-  int64_t (*room)(const weir_rule_state *r, const weir_claim *request);
+  int64_t (*room)(const weir_rule_state *r, const weir_ask *ask);
 
   /* When the oldest that r believes was read. */
   int64_t (*oldest_us)(const weir_rule_state *r);
@@ -132,7 +132,7 @@ typedef struct weir_method {
   int64_t (*count)(weir_rule_state *r, int64_t cost);
 
   /* remaining, retry_after_us (where the cost is denied) and reset_after_us. */
-  void (*figures)(const weir_rule_state *r, const weir_claim *request, int64_t cost, bool denied,
+  void (*figures)(const weir_rule_state *r, const weir_ask *ask, int64_t cost, bool denied,
                   weir_decision *decision);
 
   /* Writes down that this much of a charge stays in the store, once what was admitted is counted;
@@ -142,7 +142,7 @@ typedef struct weir_method {
 
   /* After a look: chooses what a refund of `cost` (above 0) gives back, in r->unused; 0 where it no
    * longer matters. False when less than that is charged. */
-  bool (*refund)(weir_rule_state *r, const weir_claim *request, int64_t cost);
+  bool (*refund)(weir_rule_state *r, const weir_ask *ask, int64_t cost);
 
   /* Settlements (settle.c), of rules that settle; else NULL.
    *

@@ -490,9 +490,9 @@ static bool quota_end_plain(weir_rule_state *r, const weir_operation *operation)
 /* --- deciding ----------------------------------------------------------------------------------
  */
 
-static int64_t quota_room(const weir_rule_state *r, const weir_claim *request) {
+static int64_t quota_room(const weir_rule_state *r, const weir_ask *ask) {
   const quota_state *state = r->state;
-  (void)request;
+  (void)ask;
   if (quota_follows_none(r)) return 0;
   return state->count < r->rule->limit ? r->rule->limit - state->count : 0;
 }
@@ -504,14 +504,14 @@ static int64_t quota_count(weir_rule_state *r, int64_t cost) {
 }
 
 /* A look counts what it lets pass, of which the first is to open the window. */
-static void quota_figures(const weir_rule_state *r, const weir_claim *request, int64_t cost,
-                          bool denied, weir_decision *decision) {
+static void quota_figures(const weir_rule_state *r, const weir_ask *ask, int64_t cost, bool denied,
+                          weir_decision *decision) {
   const quota_state *state = r->state;
   (void)cost;
   int64_t start_us = state->start_us;
   if (start_us < 0 && state->count > 0) start_us = quota_next_start_us(r);
   int64_t left = start_us >= 0 ? start_us + r->rule->period_us - r->frame->now_us : 0;
-  decision->remaining = quota_room(r, request);
+  decision->remaining = quota_room(r, ask);
   if (denied) decision->retry_after_us = left;
   decision->reset_after_us = state->count > 0 || !state->opened ? left : 0;
 }
@@ -523,17 +523,16 @@ static void quota_expect(weir_rule_state *r, int64_t cost) {
 
 /* Where the window of the stamp is not to be found it was lost, or reset: less is charged than was,
  * which matters only as long as that window would be open. */
-static bool quota_refund(weir_rule_state *r, const weir_claim *request, int64_t cost) {
+static bool quota_refund(weir_rule_state *r, const weir_ask *ask, int64_t cost) {
   const quota_state *state = r->state;
   quota_memory *memory = r->memory;
   bool found = state->start_us >= 0;
   int64_t count = state->counted ? state->count : memory->count;
   r->unused = 0;
   if (state->over) return true;
-  if (request->ask.kind == WEIR_REFUND)
-    memory->known = false; /* perhaps it is not the window of now */
-  if (!quota_is_stamp(request->ask.at_us)) return false;
-  int64_t start_us = found ? state->start_us : request->ask.at_us;
+  if (ask->kind == WEIR_REFUND) memory->known = false; /* perhaps it is not the window of now */
+  if (!quota_is_stamp(ask->at_us)) return false;
+  int64_t start_us = found ? state->start_us : ask->at_us;
   if (r->frame->now_us - start_us >= r->rule->period_us) return true;
   if (!found || count < cost) return false;
   r->unused = cost;

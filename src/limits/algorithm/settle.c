@@ -37,7 +37,7 @@ static void refund_look_end(weir_machine *machine) {
   for (size_t i = 0; i < count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     int64_t cost = weir_claim_cost(request, i);
-    if (cost == 0 || r->method->refund(r, request, cost)) continue;
+    if (cost == 0 || r->method->refund(r, &request->ask, cost)) continue;
     weir_machine_settle_alone(machine, WEIR_BAD_COST);
     return;
   }
@@ -112,7 +112,7 @@ static void settle_look_end(weir_machine *machine) {
   for (size_t i = 0; i < rule_count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     int64_t cost = open_cost(machine, i);
-    if (cost >= 0 || r->method->refund(r, frame->requests, -cost)) continue;
+    if (cost >= 0 || r->method->refund(r, &frame->requests->ask, -cost)) continue;
     weir_machine_settle_alone(machine, WEIR_BAD_COST);
     return;
   }

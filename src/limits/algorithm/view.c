@@ -51,12 +51,12 @@ static inline bool recall(const weir_view *view, size_t i, recalled *to) {
   return to->r.method->recall(&to->r);
 }
 
-bool weir_view_recall(const weir_view *view, size_t i, const weir_claim *request, int64_t cost,
+bool weir_view_recall(const weir_view *view, size_t i, const weir_ask *ask, int64_t cost,
                       int64_t *room, weir_decision *figures) {
   recalled to;
   if (!recall(view, i, &to)) return false;
-  *room = to.r.method->room(&to.r, request);
-  if (figures != NULL) to.r.method->figures(&to.r, request, cost, *room < cost, figures);
+  *room = to.r.method->room(&to.r, ask);
+  if (figures != NULL) to.r.method->figures(&to.r, ask, cost, *room < cost, figures);
   return true;
 }
 
@@ -113,7 +113,7 @@ static bool recall_all(const weir_view *view, const weir_claim *request,
   do { /* a stack has a rule */
     int64_t room;
     figures[i] = (weir_decision){.cost = request->verdict.charge};
-    if (!weir_view_recall(view, i, request, request->verdict.charge, &room, &figures[i]))
+    if (!weir_view_recall(view, i, &request->ask, request->verdict.charge, &room, &figures[i]))
       return false;
     if (room < request->verdict.charge) *denying |= 1U << i;
   } while (++i < view->stack->count);
@@ -138,7 +138,7 @@ bool weir_settle_locally(const weir_view *view, weir_claim *request) {
     return false;
   weir_claim_offer(view->stack, request);
   if (request->verdict.charge < memo->denied_cost) return false;
-  if (view->stack->count_all || !weir_is_repeatable(request)) return false;
+  if (view->stack->count_all || !weir_is_repeatable(&request->ask)) return false;
   if (!recall_all(view, request, figures, &denying) || denying == 0) return false;
   settle(view, figures, denying, request);
   return true;
@@ -149,7 +149,7 @@ static bool tell(const weir_view *view, size_t i, const weir_claim *request,
                  weir_decision *figures) {
   recalled to;
   if (!recall(view, i, &to)) return false;
-  to.r.method->figures(&to.r, request, request->verdict.charge, false, figures);
+  to.r.method->figures(&to.r, &request->ask, request->verdict.charge, false, figures);
   return true;
 }
 
@@ -195,7 +195,7 @@ bool weir_settle_leased(const weir_view *view, int64_t room, bool must, weir_cla
 bool weir_settle_paused(const weir_view *view, int64_t pause_us, weir_claim *request) {
   weir_decision figures[WEIR_RULES_MOST];
   unsigned denying;
-  if (!view->settings->local_denial || !weir_is_repeatable(request) ||
+  if (!view->settings->local_denial || !weir_is_repeatable(&request->ask) ||
       !recall_all(view, request, figures, &denying))
     return false;
   if (denying == 0) figures[0].retry_after_us = pause_us;

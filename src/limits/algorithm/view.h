@@ -14,7 +14,7 @@ typedef struct weir_view {
 
 /* What fits under rule i for a request with these wishes, and what a cost would be told, unless `figures`
  * is NULL. False: too little is known. */
-bool weir_view_recall(const weir_view *view, size_t i, const weir_claim *request, int64_t cost,
+bool weir_view_recall(const weir_view *view, size_t i, const weir_ask *ask, int64_t cost,
                       int64_t *room, weir_decision *figures);
 
 /* When the first of the windows that are open now ends, and the next begins. 0: too little is known, or

@@ -387,8 +387,8 @@ static bool window_end_plain(weir_rule_state *r, const weir_operation *operation
 /* --- deciding ----------------------------------------------------------------------------------
  */
 
-static int64_t window_room(const weir_rule_state *r, const weir_claim *request) {
-  (void)request;
+static int64_t window_room(const weir_rule_state *r, const weir_ask *ask) {
+  (void)ask;
   return weir_cells_remaining(r->rule, &((const window_state *)r->state)->span);
 }
 
@@ -409,11 +409,11 @@ static int64_t window_count(weir_rule_state *r, int64_t cost) {
   return memory->cells[r->place - memory->first].count += cost;
 }
 
-static void window_figures(const weir_rule_state *r, const weir_claim *request, int64_t cost,
-                           bool denied, weir_decision *decision) {
+static void window_figures(const weir_rule_state *r, const weir_ask *ask, int64_t cost, bool denied,
+                           weir_decision *decision) {
   const weir_cell_span *span = &((const window_state *)r->state)->span;
   int64_t now_us = r->frame->now_us;
-  decision->remaining = window_room(r, request);
+  decision->remaining = window_room(r, ask);
   if (denied) decision->retry_after_us = weir_cells_retry_after(r->rule, span, now_us, cost);
   decision->reset_after_us = weir_cells_reset_after(r->rule, span, now_us);
 }
@@ -424,9 +424,9 @@ static void window_expect(weir_rule_state *r, int64_t cost) {
                     cost);
 }
 
-static bool window_refund(weir_rule_state *r, const weir_claim *request, int64_t cost) {
+static bool window_refund(weir_rule_state *r, const weir_ask *ask, int64_t cost) {
   const weir_cell_span *span = &((const window_state *)r->state)->span;
-  int64_t cell = request->ask.at_us / r->rule->cell_us;
+  int64_t cell = ask->at_us / r->rule->cell_us;
   r->unused = 0;
   if (cell < span->first || (cell == span->first && span->left_us == 0 && cell != span->current))
     return true;

@@ -100,7 +100,8 @@ static bool has_to_look(const weir_limiter *limiter, const weir_memo_entry *entr
     int64_t room;
     if (weir_rule_keeps_counts(&stack->rules[i])) continue;
     if (!known || stack->count > 1 || !weir_rule_moves_in_time(&stack->rules[i])) return true;
-    if (!weir_view_recall(&view, i, request, request->verdict.charge, &room, &figures)) return true;
+    if (!weir_view_recall(&view, i, &request->ask, request->verdict.charge, &room, &figures))
+      return true;
   }
   return false;
 }

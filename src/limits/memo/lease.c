@@ -177,7 +177,7 @@ static weir_view view_of(const weir_lease *lease, const weir_memo *memo, int64_t
 /* By what is known; false: too little is. */
 static bool room_of(const weir_lease *lease, const weir_memo *memo, size_t i, int64_t now_us,
                     int64_t *room) {
-  const weir_claim plain = {.ask = {.kind = WEIR_TAKE, .cost = 1}};
+  const weir_ask plain = {.kind = WEIR_TAKE, .cost = 1};
   const weir_view view = view_of(lease, memo, now_us);
   return weir_view_recall(&view, i, &plain, 1, room, NULL);
 }
