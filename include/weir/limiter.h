@@ -295,6 +295,18 @@ typedef struct weir_request {
   weir_decision decision; /* out: written when status is WEIR_OK; WEIR_REQUEST_SETTLE: in as well */
 } weir_request;
 
+/* What a request says of itself, beside it. Begin with WEIR_EXTRA_INIT; members are only ever appended.
+ * It is read where it stands, so it must stay until its request is decided; several may share one. */
+typedef struct weir_extra {
+  size_t size;
+  const char *class_name; /* NULL: none. One that no rule of the limiter has is WEIR_BAD_ARGUMENT */
+  int64_t limit;          /* 0: that of the rule. No rule takes one yet: WEIR_BAD_ARGUMENT */
+  const void *tenant;     /* NULL: none. Likewise */
+  size_t tenant_length;   /* bytes: 1 or more where there is a tenant, else 0 */
+} weir_extra;
+
+#define WEIR_EXTRA_INIT WEIR_SIZED(weir_extra)
+
 /* Counts of all that a limiter has done so far. Begin with WEIR_LIMITER_COUNTS_INIT; members are
  * only ever appended. A request to take is one of take, take_up_to, wait (once, by its last try),
  * reserve and of those of decide() that are no peeks. */
@@ -430,6 +442,28 @@ enum { WEIR_ALL_MOST = 16 };
 WEIR_EXPORT weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *requests,
                                         size_t count, size_t *denied_by, weir_message *message);
 
+/* The functions above for requests that say more of themselves: extras[i] is what requests[i] says,
+ * NULL where that is nothing, as is `extras` where none says anything. Each does what the function
+ * without extras does, and answers as that. They are
+ *
+ *   weir_decide_extra()        weir_decide_together(): each request has an answer of its own
+ *   weir_decide_known_extra()  weir_decide_known()
+ *   weir_decide_all_extra()    weir_decide_all(): one answer for all, and each member may say its own
+ *   weir_reserve_extra()       weir_reserve_together()
+ *
+ * What an extra says wrongly is WEIR_BAD_ARGUMENT of its request, as other bad arguments are: nothing is
+ * charged for it. With WEIR_REQUEST_SETTLE it should say what it said when it was taken. */
+WEIR_EXPORT weir_status weir_decide_extra(weir_limiter *const *limiters, weir_request *requests,
+                                          const weir_extra *const *extras, size_t count,
+                                          weir_message *message);
+WEIR_EXPORT weir_status weir_decide_known_extra(weir_limiter *const *limiters,
+                                                weir_request *requests,
+                                                const weir_extra *const *extras, size_t count,
+                                                bool *known, weir_message *message);
+WEIR_EXPORT weir_status weir_decide_all_extra(weir_limiter *const *limiters, weir_request *requests,
+                                              const weir_extra *const *extras, size_t count,
+                                              size_t *denied_by, weir_message *message);
+
 /* Whether weir_decide_all() accepts these limiters together, whatever the keys: for programs that are
  * told them by a configuration. Asks no store. WEIR_BAD_ARGUMENT, with what is wrong in `message`: a
  * count of 0 or above WEIR_ALL_MOST; a limiter that is NULL; an in-flight; a leaky-bucket on a store
@@ -537,6 +571,11 @@ WEIR_EXPORT weir_status weir_reservation_commit(weir_reservation *reservation,
 WEIR_EXPORT weir_status weir_reserve_together(weir_limiter *const *limiters, weir_request *requests,
                                               size_t count, weir_reservation **reservations,
                                               weir_message *message);
+
+/* The same, as weir_decide_extra() is to weir_decide_together(). */
+WEIR_EXPORT weir_status weir_reserve_extra(weir_limiter *const *limiters, weir_request *requests,
+                                           const weir_extra *const *extras, size_t count,
+                                           weir_reservation **reservations, weir_message *message);
 
 /* weir_reservation_commit() for many, of one limiter or of several: all stop to count as held, then what
  * has to be sent leaves together. Places of one key that were paid for as long are one operation.

@@ -216,3 +216,21 @@ void api_check_request(api_thread *thread, const weir_limiter *limiter,
   if (request->costs != NULL && decision->cost != WEIR_OWN_COSTS)
     api_fail(thread, "a cost of %lld of a request with its own", (long long)decision->cost);
 }
+
+const weir_extra *const *api_extras(api_thread *thread, const weir_extra *extras[], size_t count) {
+  static const weir_extra said[] = {
+      WEIR_EXTRA_INIT,
+      {.size = sizeof(weir_extra), .class_name = "batch"},
+      {.size = sizeof(weir_extra), .class_name = ""},
+      {.size = sizeof(weir_extra), .limit = 3},
+      {.size = sizeof(weir_extra), .limit = INT64_MIN},
+      {.size = sizeof(weir_extra), .tenant = "north", .tenant_length = 5},
+      {.size = sizeof(weir_extra), .tenant_length = 5},
+      {.size = 3},
+  };
+  for (size_t i = 0; i < count; i++) {
+    bool wrong = api_chance(thread, 4) == 0;
+    extras[i] = wrong ? &said[api_chance(thread, sizeof said / sizeof said[0])] : NULL;
+  }
+  return api_chance(thread, 4) == 0 ? NULL : extras;
+}

@@ -111,6 +111,30 @@ static void call_decide_together(api_thread *thread) {
   check_batch(thread, &b, status, message);
 }
 
+static void call_decide_extra(api_thread *thread) {
+  batch b;
+  const weir_extra *said[API_BATCH_MOST];
+  weir_message *message = api_message(thread);
+  draw_batch(thread, &b, false);
+  const weir_extra *const *extras = api_extras(thread, said, b.count);
+  check_batch(thread, &b, weir_decide_extra(b.limiters, b.requests, extras, b.count, message),
+              message);
+}
+
+static void call_decide_known_extra(api_thread *thread) {
+  batch b;
+  bool known[API_BATCH_MOST];
+  const weir_extra *said[API_BATCH_MOST];
+  weir_message *message = api_message(thread);
+  draw_batch(thread, &b, api_chance(thread, 2) == 0);
+  const weir_extra *const *extras = api_extras(thread, said, b.count);
+  weir_status status =
+      weir_decide_known_extra(b.limiters, b.requests, extras, b.count, known, message);
+  api_check_status(thread, status, API_STATUS(OK), message);
+  for (size_t i = 0; i < b.count; i++)
+    if (known[i]) api_check_request(thread, b.limiters[i], &b.requests[i]);
+}
+
 static void call_decide_known(api_thread *thread) {
   batch b;
   bool known[API_BATCH_MOST];
@@ -123,15 +147,19 @@ static void call_decide_known(api_thread *thread) {
 }
 
 /* Where they are denied, some request says so; where they are admitted, all do. */
-static void call_decide_all(api_thread *thread) {
+static void decide_all(api_thread *thread, bool says_more) {
   batch b;
   size_t denied_by = SIZE_MAX;
+  const weir_extra *said[API_BATCH_MOST];
   weir_message *message = api_message(thread);
   draw_batch(thread, &b, false);
   if (b.count > 4) b.count = 4;
   for (size_t i = 0; i < b.count && api_chance(thread, 8) != 0; i++)
     b.requests[i].flags = 0;
-  weir_status status = weir_decide_all(b.limiters, b.requests, b.count, &denied_by, message);
+  weir_status status =
+      says_more ? weir_decide_all_extra(b.limiters, b.requests, api_extras(thread, said, b.count),
+                                        b.count, &denied_by, message)
+                : weir_decide_all(b.limiters, b.requests, b.count, &denied_by, message);
   api_check_status(thread, status, API_ASKED, message);
   if (status != WEIR_OK) return;
   if (denied_by > b.count) api_fail(thread, "denied by %zu of %zu", denied_by, b.count);
@@ -142,6 +170,14 @@ static void call_decide_all(api_thread *thread) {
       api_fail(thread, "request %zu of %zu is %s, denied by %zu", i, b.count,
                decision->allowed ? "allowed" : "denied", denied_by);
   }
+}
+
+static void call_decide_all(api_thread *thread) {
+  decide_all(thread, false);
+}
+
+static void call_decide_all_extra(api_thread *thread) {
+  decide_all(thread, true);
 }
 
 static void call_check_all(api_thread *thread) {
@@ -245,6 +281,9 @@ const api_call api_decisions[] = {
     {"weir_decide_together", 40, call_decide_together},
     {"weir_decide_known", 20, call_decide_known},
     {"weir_decide_all", 30, call_decide_all},
+    {"weir_decide_extra", 20, call_decide_extra},
+    {"weir_decide_known_extra", 10, call_decide_known_extra},
+    {"weir_decide_all_extra", 10, call_decide_all_extra},
     {"weir_check_all", 4, call_check_all},
     {"weir_limiter_refund", 30, call_refund},
     {"weir_limiter_settle", 30, call_settle},

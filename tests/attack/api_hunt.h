@@ -63,6 +63,9 @@ extern const api_call api_decisions[], api_reservations[], api_others[]; /* end 
  */
 
 uint32_t api_chance(api_thread *thread, uint32_t of);
+
+/* What so many requests say beside themselves, right or wrong: `extras`, or NULL. */
+const weir_extra *const *api_extras(api_thread *thread, const weir_extra *extras[], size_t count);
 int64_t api_edge(api_thread *thread); /* a number that is often at some end, or beyond */
 int64_t api_small_or_edge(api_thread *thread, uint32_t most);
 int64_t api_patience(api_thread *thread,

@@ -38,11 +38,12 @@ static void call_reserve_wait(api_thread *thread) {
 }
 
 /* Some keep their request's memory, and some outlive it. */
-static void call_reserve_together(api_thread *thread) {
+static void reserve_together(api_thread *thread, bool says_more) {
   weir_limiter *limiters[API_BATCH_MOST];
   weir_request requests[API_BATCH_MOST];
   weir_reservation *made[API_BATCH_MOST];
   api_kept drawn[API_BATCH_MOST];
+  const weir_extra *said[API_BATCH_MOST];
   size_t count = 1 + api_chance(thread, API_BATCH_MOST);
   weir_message *message = api_message(thread);
   bool one_limiter = api_chance(thread, 2) == 0;
@@ -52,7 +53,10 @@ static void call_reserve_together(api_thread *thread) {
     api_request(thread, limiters[i], &drawn[i]);
     requests[i] = drawn[i].request;
   }
-  weir_status status = weir_reserve_together(limiters, requests, count, made, message);
+  weir_status status = says_more
+                           ? weir_reserve_extra(limiters, requests, api_extras(thread, said, count),
+                                                count, made, message)
+                           : weir_reserve_together(limiters, requests, count, made, message);
   api_check_status(thread, status, API_ASKED, message);
   for (size_t i = 0; i < count; i++) {
     drawn[i].request = requests[i];
@@ -65,6 +69,14 @@ static void call_reserve_together(api_thread *thread) {
     if (kept->request.key == drawn[i].key) kept->request.key = kept->key;
     kept->request.costs = NULL;
   }
+}
+
+static void call_reserve_together(api_thread *thread) {
+  reserve_together(thread, false);
+}
+
+static void call_reserve_extra(api_thread *thread) {
+  reserve_together(thread, true);
 }
 
 /* Whoever ends one twice is told. */
@@ -167,6 +179,7 @@ const api_call api_reservations[] = {
     {"weir_limiter_reserve", 60, call_reserve},
     {"weir_limiter_reserve_wait", 8, call_reserve_wait},
     {"weir_reserve_together", 40, call_reserve_together},
+    {"weir_reserve_extra", 10, call_reserve_extra},
     {"weir_reservation_commit", 20, call_commit},
     {"weir_reservation_cancel", 20, call_cancel},
     {"weir_reservation_settle", 30, call_reservation_settle},

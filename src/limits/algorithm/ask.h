@@ -58,6 +58,13 @@ typedef struct weir_ask {
   const int64_t *costs;
   int64_t most;    /* with up_to: its account has room for no more; 0: as much as fits */
   int64_t wait_us; /* 0 or more */
+
+  /* What it says of itself, its caller's weir_extra as it was checked. */
+  unsigned class;     /* which of the stack's classes: 1 is the first; 0: none */
+  int64_t limit;      /* in the place of LIMIT; 0: none */
+  const void *tenant; /* NULL: none */
+  size_t tenant_length;
+
   union {
     int64_t at_us; /* for REFUND and SETTLE: the stamp of the charge */
     struct weir_payment

@@ -41,6 +41,7 @@ typedef enum weir_result {
 typedef struct weir_member {
   weir_limiter *limiter;
   weir_request *request;
+  const weir_extra *extra;
   weir_call *call;
   weir_waiting state;     /* of what it is asked now */
   weir_decision decision; /* the last */
@@ -119,7 +120,7 @@ static weir_status check_member(const weir_all *all, size_t at, weir_message *me
   const weir_member *member = &all->members[at];
   weir_limiter *limiter = member->limiter;
   const weir_request *request = member->request;
-  weir_status status = weir_request_check(limiter, request, message);
+  weir_status status = weir_request_check(limiter, request, member->extra, message);
   if (status != WEIR_OK) return status;
   if (request->flags != 0) {
     weir_message_set(message,
@@ -149,7 +150,7 @@ static weir_status check_member(const weir_all *all, size_t at, weir_message *me
 static void begin(weir_member *member, weir_request_kind kind) {
   weir_call *call = member->call;
   member->wanted = false;
-  weir_request_begin(member->limiter, member->request, &member->state);
+  weir_request_begin(member->limiter, member->request, member->extra, &member->state);
   member->state.claim.ask.kind = kind;
   if (kind == WEIR_TAKE)
     member->state.claim.ask.terms = member->looked ? WEIR_MEMBER_SEEN : WEIR_MEMBER;
@@ -582,9 +583,10 @@ static weir_status answer(weir_all *all, size_t *denied_by, weir_message *messag
 }
 
 /* A look at several keys is one at each. */
-static weir_status peek(weir_limiter *const *limiters, weir_request *requests, size_t count,
-                        size_t *denied_by, weir_message *message) {
-  weir_status status = weir_decide_together(limiters, requests, count, message);
+static weir_status peek(weir_limiter *const *limiters, weir_request *requests,
+                        const weir_extra *const *extras, size_t count, size_t *denied_by,
+                        weir_message *message) {
+  weir_status status = weir_decide_extra(limiters, requests, extras, count, message);
   *denied_by = count;
   for (size_t i = 0; i < count; i++) {
     const weir_request *request = &requests[i];
@@ -640,8 +642,9 @@ weir_status weir_check_all(weir_limiter *const *limiters, size_t count, weir_mes
   return status;
 }
 
-weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *requests, size_t count,
-                            size_t *denied_by, weir_message *message) {
+weir_status weir_decide_all_extra(weir_limiter *const *limiters, weir_request *requests,
+                                  const weir_extra *const *extras, size_t count, size_t *denied_by,
+                                  weir_message *message) {
   weir_member members[WEIR_ALL_MOST];
   weir_all all = {.members = members, .count = count, .failed = count};
   weir_status status = WEIR_OK;
@@ -650,12 +653,13 @@ weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *request
   if (!are_limiters(limiters, count, message)) return WEIR_BAD_ARGUMENT;
   for (size_t i = 0; i < count; i++)
     peeks += requests[i].flags == WEIR_REQUEST_PEEK;
-  if (peeks == count) return peek(limiters, requests, count, denied_by, message);
+  if (peeks == count) return peek(limiters, requests, extras, count, denied_by, message);
 
   size_t ready = 0;
   for (size_t i = 0; i < count; i++)
     members[i] = (weir_member){.limiter = limiters[i],
                                .request = &requests[i],
+                               .extra = weir_extra_of(extras, i),
                                .last = may_stay(limiters[i], requests[i].longest_wait_us > 0),
                                .deadline_us = INT64_MAX,
                                .charge_end_us = INT64_MAX};
@@ -674,4 +678,9 @@ weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *request
   while (ready-- > 0)
     weir_call_release(members[ready].call);
   return status;
+}
+
+weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *requests, size_t count,
+                            size_t *denied_by, weir_message *message) {
+  return weir_decide_all_extra(limiters, requests, NULL, count, denied_by, message);
 }

@@ -196,22 +196,76 @@ static weir_status check_request_costs(const weir_limiter *limiter, const weir_r
   return check_log_costs(limiter, request->costs, message);
 }
 
+/* --- what a request says of itself -------------------------------------------------------------
+ */
+
+/* What a caller that was built with a newer header says and this version does not know is not passed over. */
+static weir_status check_extra_size(const weir_extra *extra, weir_message *message) {
+  enum { SIZE_MOST = 4096 }; /* a larger one was never set */
+  size_t known = sizeof *extra;
+  bool zero = extra->size >= known && extra->size <= SIZE_MOST;
+  for (size_t i = known; zero && i < extra->size; i++)
+    zero = ((const char *)extra)[i] == 0;
+  if (zero) return WEIR_OK;
+  weir_message_set(message,
+                   "extra size is %zu: accepted is sizeof(weir_extra), %zu, and more where it is "
+                   "all zero",
+                   extra->size, known);
+  return WEIR_BAD_ARGUMENT;
+}
+
+static weir_status check_extra(const weir_limiter *limiter, const weir_extra *extra,
+                               weir_message *message) {
+  weir_status status = check_extra_size(extra, message);
+  if (status != WEIR_OK) return status;
+  if (extra->class_name != NULL) {
+    weir_message_set(message, "the class \"%.64s\": %s has no classes, and accepted is none",
+                     extra->class_name, limiter->texts[0]);
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (extra->limit != 0) {
+    weir_message_set(message,
+                     "a limit of %" PRId64
+                     " for %s: this rule has no limit of a request, and "
+                     "accepted is 0",
+                     extra->limit, limiter->texts[0]);
+    return WEIR_BAD_ARGUMENT;
+  }
+  if (extra->tenant != NULL || extra->tenant_length != 0) {
+    weir_message_set(message, "a tenant for %s: this rule has no tenants, and accepted is none",
+                     limiter->texts[0]);
+    return WEIR_BAD_ARGUMENT;
+  }
+  return WEIR_OK;
+}
+
+void weir_request_say(const weir_limiter *limiter, const weir_extra *extra, weir_ask *ask) {
+  (void)limiter;
+  if (extra == NULL) return;
+  ask->limit = extra->limit;
+  ask->tenant = extra->tenant;
+  ask->tenant_length = extra->tenant_length;
+}
+
 /* Comes before anything that locks: in a child of the process that created the limiter, a lock that
  * was held at the fork is never let go. */
 weir_status weir_request_check_all(weir_limiter *limiter, const weir_request *request,
-                                   weir_message *message) {
+                                   const weir_extra *extra, weir_message *message) {
+  weir_status status = WEIR_OK;
   if (limiter->process != weir_process_number) return weir_limiter_check_process(limiter, message);
   if (request->key == NULL || request->key_length == 0) {
     weir_message_set(message, "the key is empty: accepted are keys of 1 byte or more");
     return WEIR_BAD_KEY;
   }
+  if (extra != NULL) status = check_extra(limiter, extra, message);
+  if (status != WEIR_OK) return status;
   if (request->flags & WEIR_REQUEST_SETTLE) return check_settlement(limiter, request, message);
   if (request->costs == NULL && (request->cost < 1 || request->cost > WEIR_COST_MOST)) {
     weir_message_set(message, "cost %" PRId64 " is outside 1 to %" PRId64, request->cost,
                      WEIR_COST_MOST);
     return WEIR_BAD_COST;
   }
-  weir_status status = check_request_costs(limiter, request, message);
+  status = check_request_costs(limiter, request, message);
   if (status != WEIR_OK) return status;
   if (request->flags & ~(unsigned)REQUEST_FLAGS) {
     weir_message_set(message, "flags is 0x%x: accepted are those of enum weir_request_flag",

@@ -124,11 +124,11 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
 /* WEIR_BAD_RULE where the store lacks what some rule needs, or the options leave it no time. */
 weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *message);
 
-/* WEIR_OK, or what is wrong with a caller's request, with a message that names it and what is
- * accepted. A reset's key is checked as that of a peek of cost 1. Under rules whose places are held
+/* WEIR_OK, or what is wrong with a caller's request, or with what it says beside it (NULL: nothing), with a
+ * message that names it and what is accepted. A reset's key is checked as that of a peek of cost 1. Under rules whose places are held
  * only a peek is accepted: a reservation is checked as one. */
 weir_status weir_request_check_all(weir_limiter *limiter, const weir_request *request,
-                                   weir_message *message);
+                                   const weir_extra *extra, weir_message *message);
 
 /* Most requests have a key and one cost that every rule accepts, and nothing else. */
 static inline bool weir_request_is_plain(const weir_limiter *limiter, const void *key,
@@ -144,18 +144,27 @@ static inline bool weir_request_is_take(const weir_limiter *limiter, const weir_
 }
 
 static inline weir_status weir_request_check(weir_limiter *limiter, const weir_request *request,
-                                             weir_message *message) {
-  return weir_request_is_take(limiter, request) ? WEIR_OK
-                                                : weir_request_check_all(limiter, request, message);
+                                             const weir_extra *extra, weir_message *message) {
+  return extra == NULL && weir_request_is_take(limiter, request)
+             ? WEIR_OK
+             : weir_request_check_all(limiter, request, extra, message);
 }
 
 /* Checks one request, has it decided and counted; it gets its status and decision. */
 weir_status weir_request_decide(weir_limiter *limiter, weir_request *request,
-                                weir_message *message);
+                                const weir_extra *extra, weir_message *message);
 
-/* What a checked request asks for. Its key and costs must stay as long as the request is in use. */
+/* What a checked request asks for. Its key, costs and tenant must stay as long as the request is in use. */
 void weir_request_begin(const weir_limiter *limiter, const weir_request *request,
-                        weir_waiting *state);
+                        const weir_extra *extra, weir_waiting *state);
+
+/* What a checked request says beside that; nothing where it says nothing. */
+void weir_request_say(const weir_limiter *limiter, const weir_extra *extra, weir_ask *ask);
+
+/* Of the i-th of several requests; NULL: it says nothing. */
+static inline const weir_extra *weir_extra_of(const weir_extra *const *extras, size_t i) {
+  return extras != NULL ? extras[i] : NULL;
+}
 
 /* WEIR_OK in the process that created the limiter. Comes before anything that locks. */
 static inline weir_status weir_limiter_check_process(const weir_limiter *limiter,
@@ -268,11 +277,11 @@ weir_status weir_refund_check(const weir_limiter *limiter, int64_t cost, const w
 /* Requests with WEIR_REQUEST_SETTLE, which weir_request_check() checks: what a checked one asks for;
  * what is written to it once that is settled; and one alone. */
 void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
-                     weir_settlement *settlement, weir_waiting *state);
+                     const weir_extra *extra, weir_settlement *settlement, weir_waiting *state);
 void weir_settle_tell(weir_limiter *limiter, weir_request *request,
                       const weir_settlement *settlement, const weir_waiting *state);
 weir_status weir_settle_request(weir_limiter *limiter, weir_request *request,
-                                weir_message *message);
+                                const weir_extra *extra, weir_message *message);
 
 /* So much went back by this decision of an open reservation, if it is one; it was settled by that. */
 void weir_reserved_take_off(weir_limiter *limiter, const weir_decision *taken, const void *key,
@@ -291,10 +300,14 @@ void weir_direct_clean_up(weir_limiter *limiter);
  * from what this process has already (then it is done); what is asked; and what comes of the answer.
  * *reservation is `made` where it was admitted, else untouched: then `made` is to be destroyed. */
 weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *request,
-                               weir_reservation **made, weir_message *message);
+                               const weir_extra *extra, weir_reservation **made,
+                               weir_message *message);
 bool weir_reserve_at_once(weir_reservation *made, weir_request *request,
                           weir_reservation **reservation);
-weir_waiting weir_reserve_ask(weir_reservation *made, const weir_request *request);
+weir_waiting weir_reserve_ask(weir_reservation *made, const weir_request *request,
+                              const weir_extra *extra);
+weir_status weir_reserve_one(weir_limiter *limiter, weir_request *request, const weir_extra *extra,
+                             weir_reservation **reservation, weir_message *message);
 weir_status weir_reserve_end(weir_reservation *made, weir_request *request,
                              const weir_waiting *state, weir_reservation **reservation,
                              weir_message *message);

@@ -7,7 +7,7 @@
  * a lease, costs that are all the same are one cost. What else stands in `cost` beside them is a caller's
  * memory that nobody has checked: it is never counted. */
 void weir_request_begin(const weir_limiter *limiter, const weir_request *request,
-                        weir_waiting *state) {
+                        const weir_extra *extra, weir_waiting *state) {
   bool one_cost = request->costs != NULL && limiter->known->one_cost;
   for (size_t i = 1; one_cost && i < limiter->stack.count; i++)
     one_cost = request->costs[i] == request->costs[0];
@@ -23,6 +23,7 @@ void weir_request_begin(const weir_limiter *limiter, const weir_request *request
                     .wait_us = request->longest_wait_us,
                     .key = request->key,
                     .key_length = request->key_length}};
+  weir_request_say(limiter, extra, &state->claim.ask);
 }
 
 /* A request that may fit, and that no denial which is shown answers: where it stands, or in line,
@@ -60,11 +61,12 @@ weir_status weir_limiter_answer(weir_limiter *limiter, weir_waiting *request,
 
 /* Peeks are not counted as decisions: they admit nothing. */
 static weir_status decide_one(weir_limiter *limiter, const weir_request *request,
-                              weir_decision *decision, weir_message *message) {
-  weir_status status = weir_request_check(limiter, request, message);
+                              const weir_extra *extra, weir_decision *decision,
+                              weir_message *message) {
+  weir_status status = weir_request_check(limiter, request, extra, message);
   if (status == WEIR_OK) {
     weir_waiting state;
-    weir_request_begin(limiter, request, &state);
+    weir_request_begin(limiter, request, extra, &state);
     state.uncounted = state.claim.ask.kind == WEIR_TAKE;
     status = weir_limiter_answer(limiter, &state, message);
     if (status == WEIR_OK) *decision = state.claim.verdict.decision;
@@ -76,8 +78,8 @@ static weir_status decide_one(weir_limiter *limiter, const weir_request *request
 
 /* A decision for costs of its own is told so, also where they came to one. */
 weir_status weir_request_decide(weir_limiter *limiter, weir_request *request,
-                                weir_message *message) {
-  request->status = decide_one(limiter, request, &request->decision, message);
+                                const weir_extra *extra, weir_message *message) {
+  request->status = decide_one(limiter, request, extra, &request->decision, message);
   if (request->status == WEIR_OK && request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
   return request->status;
 }
@@ -86,7 +88,7 @@ weir_status weir_limiter_take(weir_limiter *limiter, const void *key, size_t key
                               int64_t cost, weir_decision *decision, weir_message *message) {
   if (!weir_request_is_plain(limiter, key, key_length, cost) || cost > limiter->capacity_least) {
     weir_request request = {.key = key, .key_length = key_length, .cost = cost};
-    return decide_one(limiter, &request, decision, message);
+    return decide_one(limiter, &request, NULL, decision, message);
   }
   weir_status status = WEIR_OK;
   weir_moment at = weir_limiter_moment(limiter);
@@ -114,14 +116,14 @@ weir_status weir_limiter_take_up_to(weir_limiter *limiter, const void *key, size
                                     int64_t cost, weir_decision *decision, weir_message *message) {
   weir_request request = {
       .key = key, .key_length = key_length, .cost = cost, .flags = WEIR_REQUEST_UP_TO};
-  return decide_one(limiter, &request, decision, message);
+  return decide_one(limiter, &request, NULL, decision, message);
 }
 
 weir_status weir_limiter_peek(weir_limiter *limiter, const void *key, size_t key_length,
                               int64_t cost, weir_decision *decision, weir_message *message) {
   weir_request request = {
       .key = key, .key_length = key_length, .cost = cost, .flags = WEIR_REQUEST_PEEK};
-  return decide_one(limiter, &request, decision, message);
+  return decide_one(limiter, &request, NULL, decision, message);
 }
 
 /* The key is checked as that of a peek of cost 1. A reset must not share its group: what others
@@ -130,10 +132,10 @@ weir_status weir_limiter_reset(weir_limiter *limiter, const void *key, size_t ke
                                weir_message *message) {
   weir_request request = {
       .key = key, .key_length = key_length, .cost = 1, .flags = WEIR_REQUEST_PEEK};
-  weir_status status = weir_request_check(limiter, &request, message);
+  weir_status status = weir_request_check(limiter, &request, NULL, message);
   if (status == WEIR_OK) {
     weir_waiting state;
-    weir_request_begin(limiter, &request, &state);
+    weir_request_begin(limiter, &request, NULL, &state);
     state.claim.ask.kind = WEIR_RESET;
     state.claim.ask.alone = true;
     status = weir_limiter_answer(limiter, &state, message);

@@ -76,10 +76,11 @@ static bool make_place(weir_reservation *made, const weir_request *request) {
 
 /* Memory comes before the charge: what is charged can always be cancelled. */
 weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *request,
-                               weir_reservation **made, weir_message *message) {
+                               const weir_extra *extra, weir_reservation **made,
+                               weir_message *message) {
   weir_request asked = *request;
   if (limiter->held) asked.flags |= WEIR_REQUEST_PEEK;
-  weir_status status = weir_request_check(limiter, &asked, message);
+  weir_status status = weir_request_check(limiter, &asked, extra, message);
   if (status != WEIR_OK) return status;
   if (request->flags & (WEIR_REQUEST_PEEK | WEIR_REQUEST_SETTLE)) {
     weir_message_set(
@@ -94,9 +95,10 @@ weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *reques
   return weir_no_memory(message);
 }
 
-weir_waiting weir_reserve_ask(weir_reservation *made, const weir_request *request) {
+weir_waiting weir_reserve_ask(weir_reservation *made, const weir_request *request,
+                              const weir_extra *extra) {
   weir_waiting state;
-  weir_request_begin(made->limiter, request, &state);
+  weir_request_begin(made->limiter, request, extra, &state);
   state.claim.ask.ends = made->ends;
   return state;
 }
@@ -199,12 +201,12 @@ bool weir_reserve_at_once(weir_reservation *made, weir_request *request,
   return spare != NULL;
 }
 
-static weir_status reserve(weir_limiter *limiter, weir_request *request,
+static weir_status reserve(weir_limiter *limiter, weir_request *request, const weir_extra *extra,
                            weir_reservation **reservation, weir_message *message) {
   weir_reservation *made;
-  weir_status status = weir_reserve_begin(limiter, request, &made, message);
+  weir_status status = weir_reserve_begin(limiter, request, extra, &made, message);
   if (status != WEIR_OK || weir_reserve_at_once(made, request, reservation)) return status;
-  weir_waiting state = weir_reserve_ask(made, request);
+  weir_waiting state = weir_reserve_ask(made, request, extra);
   weir_limiter_answer(limiter, &state, message);
   status = weir_reserve_end(made, request, &state, reservation, message);
   if (*reservation == NULL) free_reservation(made);
@@ -218,12 +220,17 @@ void weir_reserve_count(weir_limiter *limiter, const weir_request *request) {
     weir_counts_add_places(limiter->counts, WEIR_PLACES_DENIED, 1);
 }
 
-weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request *request,
-                                 weir_reservation **reservation, weir_message *message) {
+weir_status weir_reserve_one(weir_limiter *limiter, weir_request *request, const weir_extra *extra,
+                             weir_reservation **reservation, weir_message *message) {
   *reservation = NULL;
-  request->status = reserve(limiter, request, reservation, message);
+  request->status = reserve(limiter, request, extra, reservation, message);
   weir_reserve_count(limiter, request);
   return request->status;
+}
+
+weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request *request,
+                                 weir_reservation **reservation, weir_message *message) {
+  return weir_reserve_one(limiter, request, NULL, reservation, message);
 }
 
 /* --- waiting -----------------------------------------------------------------------------------
@@ -266,7 +273,7 @@ static weir_status reserve_in_time(weir_reservation *made, weir_request *request
   while (!weir_reserve_at_once(made, request, reservation) &&
          !rest(made, request, end_us, reservation)) {
     int64_t left_us = end_us - weir_monotonic_us();
-    weir_waiting state = weir_reserve_ask(made, request);
+    weir_waiting state = weir_reserve_ask(made, request, NULL);
     state.claim.ask.waits = true;
     state.claim.ask.wait_us = left_us > 0 ? left_us : 0;
     weir_limiter_answer(limiter, &state, message);
@@ -293,7 +300,7 @@ weir_status weir_limiter_reserve_wait(weir_limiter *limiter, weir_request *reque
   *reservation = NULL;
   asked.longest_wait_us = longest_wait_us;
   weir_reservation *made = NULL;
-  request->status = weir_reserve_begin(limiter, &asked, &made, message);
+  request->status = weir_reserve_begin(limiter, &asked, NULL, &made, message);
   if (request->status == WEIR_OK)
     request->status =
         reserve_in_time(made, request, weir_monotonic_us() + longest_wait_us, reservation, message);

@@ -253,7 +253,7 @@ static bool keeps_charge(const weir_limiter *limiter, const weir_decision *taken
 }
 
 void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
-                     weir_settlement *settlement, weir_waiting *state) {
+                     const weir_extra *extra, weir_settlement *settlement, weir_waiting *state) {
   const weir_decision *taken = &request->decision;
   size_t count = limiter->stack.count;
   *settlement = (weir_settlement){.charged = weir_charged_where(limiter, taken),
@@ -268,6 +268,7 @@ void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
                                         .settlement = settlement->settled,
                                         .key = request->key,
                                         .key_length = request->key_length}};
+  weir_request_say(limiter, extra, &state->claim.ask);
 }
 
 /* The second half of a request's costs, which its caller can write; NULL: it has one cost. */
@@ -313,20 +314,21 @@ void weir_settle_tell(weir_limiter *limiter, weir_request *request,
   if (request->status == WEIR_OK) weir_settlement_count(limiter, settlement);
 }
 
-static weir_status settle(weir_limiter *limiter, weir_request *request, weir_message *message) {
+static weir_status settle(weir_limiter *limiter, weir_request *request, const weir_extra *extra,
+                          weir_message *message) {
   weir_settlement settlement;
   weir_waiting state;
-  weir_status status = weir_request_check(limiter, request, message);
+  weir_status status = weir_request_check(limiter, request, extra, message);
   if (status != WEIR_OK) return status;
-  weir_settle_ask(limiter, request, &settlement, &state);
+  weir_settle_ask(limiter, request, extra, &settlement, &state);
   status = weir_settlement_make(limiter, &settlement, &state, message);
   weir_settle_tell(limiter, request, &settlement, &state);
   return status;
 }
 
 weir_status weir_settle_request(weir_limiter *limiter, weir_request *request,
-                                weir_message *message) {
-  request->status = settle(limiter, request, message);
+                                const weir_extra *extra, weir_message *message) {
+  request->status = settle(limiter, request, extra, message);
   weir_counts_add(limiter->counts, request->status, NULL);
   return request->status;
 }
@@ -339,7 +341,7 @@ weir_status weir_limiter_settle(weir_limiter *limiter, const void *key, size_t k
                           .cost = real,
                           .flags = WEIR_REQUEST_SETTLE,
                           .decision = *taken};
-  weir_status status = weir_settle_request(limiter, &request, message);
+  weir_status status = weir_settle_request(limiter, &request, NULL, message);
   if (status != WEIR_OK && status != WEIR_UNKNOWN_OUTCOME) return status;
   weir_reserved_end(limiter, taken, key, key_length);
   *taken = request.decision;
@@ -355,7 +357,7 @@ static weir_status refund(weir_limiter *limiter, const void *key, size_t key_len
   const weir_request request = {.key = key, .key_length = key_length, .cost = cost};
   weir_status status = weir_limiter_check_process(limiter, message);
   if (status == WEIR_OK) status = weir_refund_check(limiter, cost, taken, message);
-  if (status == WEIR_OK) status = weir_request_check(limiter, &request, message);
+  if (status == WEIR_OK) status = weir_request_check(limiter, &request, NULL, message);
   if (status != WEIR_OK) return status;
 
   weir_settlement settlement = {.charged = weir_charged_where(limiter, taken),

@@ -47,7 +47,8 @@ typedef struct weir_leaver {
 
 typedef struct weir_together {
   weir_verb verb;
-  weir_request *requests;  /* of releases their statuses alone */
+  weir_request *requests;          /* of releases their statuses alone */
+  const weir_extra *const *extras; /* what they say beside; NULL: nothing */
   weir_reservation **made; /* what is reserved, and later whether: NULL where not; or is released */
   weir_reservation **reservations; /* out, of what is reserved */
   const weir_leaver *leavers;      /* of releases: in whose order all else stands */
@@ -125,14 +126,15 @@ static weir_settlement *find_carrier(weir_call *call, const weir_waiting *state)
 }
 
 /* A server's turn settles many requests of one key: they are asked for as one. */
-static void begin_settlement(weir_part *part, weir_request *request, weir_waiting *state) {
+static void begin_settlement(weir_part *part, weir_request *request, const weir_extra *extra,
+                             weir_waiting *state) {
   weir_settlement *settlement = weir_call_settlement(part->call, state);
   if (settlement == NULL) {
     request->status = WEIR_NO_MEMORY;
     part->call->ask_count--;
     return;
   }
-  weir_settle_ask(part->limiter, request, settlement, state);
+  weir_settle_ask(part->limiter, request, extra, settlement, state);
   if (!weir_settlement_begin(part->limiter, settlement, state)) return;
   weir_settlement *carrier = find_carrier(part->call, state);
   if (carrier != NULL) weir_settlement_ride(part->limiter, carrier, settlement);
@@ -142,7 +144,7 @@ static void begin_settlement(weir_part *part, weir_request *request, weir_waitin
 static void begin_reservation(weir_together *all, weir_part *part, size_t i, weir_waiting *state) {
   weir_request *request = &all->requests[i];
   if (!weir_reserve_at_once(all->made[i], request, &all->reservations[i])) {
-    *state = weir_reserve_ask(all->made[i], request);
+    *state = weir_reserve_ask(all->made[i], request, weir_extra_of(all->extras, i));
     weir_call_join(&part->call, part->limiter, state, part->call->at);
     return;
   }
@@ -190,9 +192,10 @@ static void join_begun(weir_together *all) {
 static weir_status check(const weir_together *all, const weir_part *part, size_t i,
                          weir_message *message) {
   const weir_request *request = &all->requests[i];
-  if (all->verb == WEIR_DECIDES) return weir_request_check(part->limiter, request, message);
+  const weir_extra *extra = weir_extra_of(all->extras, i);
+  if (all->verb == WEIR_DECIDES) return weir_request_check(part->limiter, request, extra, message);
   if (all->verb == WEIR_RELEASES) return weir_release_check(all->made[i], message);
-  return weir_reserve_begin(part->limiter, request, &all->made[i], message);
+  return weir_reserve_begin(part->limiter, request, extra, &all->made[i], message);
 }
 
 /* A reservation of what settles is refused, and all others of its batch are joined as they are begun. */
@@ -220,9 +223,9 @@ static void join_all(weir_together *all) {
     } else if (all->verb == WEIR_RELEASES) {
       begin_release(all, part, i, state);
     } else if (settles(all, i)) {
-      begin_settlement(part, request, state);
+      begin_settlement(part, request, weir_extra_of(all->extras, i), state);
     } else {
-      weir_request_begin(part->limiter, request, state);
+      weir_request_begin(part->limiter, request, weir_extra_of(all->extras, i), state);
       if (!some_settle) weir_call_join(&part->call, part->limiter, state, part->call->at);
     }
   }
@@ -386,22 +389,25 @@ static weir_status check_limiters(weir_limiter *const *limiters, size_t count,
 }
 
 /* Only what is used is written. */
-static void begin(weir_together *all, weir_part *parts, weir_request *requests, size_t count) {
+static void begin(weir_together *all, weir_part *parts, weir_request *requests,
+                  const weir_extra *const *extras, size_t count) {
   all->verb = WEIR_DECIDES;
   all->parts = parts;
   all->requests = requests;
+  all->extras = extras;
   all->count = all->speaker.index = count;
   all->part_count = 0;
   all->speaker.status = WEIR_OK;
 }
 
 static weir_status decide_alone(weir_limiter *limiter, weir_request *request,
-                                weir_message *message) {
-  if (weir_request_is_take(limiter, request))
+                                const weir_extra *extra, weir_message *message) {
+  if (extra == NULL && weir_request_is_take(limiter, request))
     return request->status = weir_limiter_take(limiter, request->key, request->key_length,
                                                request->cost, &request->decision, message);
-  return request->flags & WEIR_REQUEST_SETTLE ? weir_settle_request(limiter, request, message)
-                                              : weir_request_decide(limiter, request, message);
+  return request->flags & WEIR_REQUEST_SETTLE
+             ? weir_settle_request(limiter, request, extra, message)
+             : weir_request_decide(limiter, request, extra, message);
 }
 
 weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, size_t count,
@@ -410,24 +416,30 @@ weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, s
   weir_part part;
   weir_status status = check_count(count, message);
   if (status != WEIR_OK) return status;
-  if (count == 1) return decide_alone(limiter, requests, message);
-  begin(&all, &part, requests, count);
+  if (count == 1) return decide_alone(limiter, requests, NULL, message);
+  begin(&all, &part, requests, NULL, count);
   for (size_t i = 0; i < count; i++)
     add_to_part(&all, i, limiter);
   return decide(&all, message);
 }
 
-weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *requests,
-                                 size_t count, weir_message *message) {
+weir_status weir_decide_extra(weir_limiter *const *limiters, weir_request *requests,
+                              const weir_extra *const *extras, size_t count,
+                              weir_message *message) {
   weir_together all;
   weir_part parts[WEIR_BATCH_MOST];
   weir_status status = check_limiters(limiters, count, message);
   if (status != WEIR_OK) return status;
-  if (count == 1) return decide_alone(limiters[0], requests, message);
-  begin(&all, parts, requests, count);
+  if (count == 1) return decide_alone(limiters[0], requests, weir_extra_of(extras, 0), message);
+  begin(&all, parts, requests, extras, count);
   for (size_t i = 0; i < count; i++)
     add_to_part(&all, i, limiters[i]);
   return decide(&all, message);
+}
+
+weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *requests,
+                                 size_t count, weir_message *message) {
+  return weir_decide_extra(limiters, requests, NULL, count, message);
 }
 
 /* --- what is known ------------------------------------------------------------------------------
@@ -456,12 +468,13 @@ static uint64_t hash_key(const weir_limiter *limiter, const weir_request *reques
 }
 
 /* What settles is charged or goes back, mostly in the store. */
-static bool know(weir_limiter *limiter, weir_request *request, weir_moment at) {
+static bool know(weir_limiter *limiter, weir_request *request, const weir_extra *extra,
+                 weir_moment at) {
   if (request->flags & WEIR_REQUEST_SETTLE) return false;
-  weir_status status = weir_request_check(limiter, request, NULL);
+  weir_status status = weir_request_check(limiter, request, extra, NULL);
   if (status == WEIR_OK) {
     weir_waiting state;
-    weir_request_begin(limiter, request, &state);
+    weir_request_begin(limiter, request, extra, &state);
     weir_key key;
     weir_key_read(limiter->store->secret, state.claim.ask.key, state.claim.ask.key_length, &key);
     if (!weir_know(limiter, &state, &key, at, WEIR_LOCKED, NULL)) return false;
@@ -474,8 +487,9 @@ static bool know(weir_limiter *limiter, weir_request *request, weir_moment at) {
   return true;
 }
 
-weir_status weir_decide_known(weir_limiter *const *limiters, weir_request *requests, size_t count,
-                              bool *known, weir_message *message) {
+weir_status weir_decide_known_extra(weir_limiter *const *limiters, weir_request *requests,
+                                    const weir_extra *const *extras, size_t count, bool *known,
+                                    weir_message *message) {
   weir_left left;
   weir_moment at = {0};
   weir_status status = check_each(limiters, count, message);
@@ -485,25 +499,31 @@ weir_status weir_decide_known(weir_limiter *const *limiters, weir_request *reque
     weir_limiter *limiter = limiters[i];
     if (i == 0 || limiter != limiters[i - 1]) at = weir_limiter_moment(limiter);
     known[i] = !(left.some && is_left(&left, hash_key(limiter, &requests[i]))) &&
-               know(limiter, &requests[i], at);
+               know(limiter, &requests[i], weir_extra_of(extras, i), at);
     if (!known[i]) leave(&left, hash_key(limiter, &requests[i]));
   }
   return WEIR_OK;
 }
 
+weir_status weir_decide_known(weir_limiter *const *limiters, weir_request *requests, size_t count,
+                              bool *known, weir_message *message) {
+  return weir_decide_known_extra(limiters, requests, NULL, count, known, message);
+}
+
 /* --- reservations ------------------------------------------------------------------------------
  */
 
-weir_status weir_reserve_together(weir_limiter *const *limiters, weir_request *requests,
-                                  size_t count, weir_reservation **reservations,
-                                  weir_message *message) {
+weir_status weir_reserve_extra(weir_limiter *const *limiters, weir_request *requests,
+                               const weir_extra *const *extras, size_t count,
+                               weir_reservation **reservations, weir_message *message) {
   weir_together all;
   weir_part parts[WEIR_BATCH_MOST];
   weir_reservation *made[WEIR_BATCH_MOST];
   weir_status status = check_limiters(limiters, count, message);
   if (status != WEIR_OK) return status;
-  if (count == 1) return weir_limiter_reserve(limiters[0], requests, reservations, message);
-  begin(&all, parts, requests, count);
+  if (count == 1)
+    return weir_reserve_one(limiters[0], requests, weir_extra_of(extras, 0), reservations, message);
+  begin(&all, parts, requests, extras, count);
   all.verb = WEIR_RESERVES;
   all.made = made;
   all.reservations = reservations;
@@ -515,6 +535,12 @@ weir_status weir_reserve_together(weir_limiter *const *limiters, weir_request *r
   for (size_t i = 0; i < count; i++)
     if (reservations[i] == NULL) weir_reservation_destroy(made[i]);
   return status;
+}
+
+weir_status weir_reserve_together(weir_limiter *const *limiters, weir_request *requests,
+                                  size_t count, weir_reservation **reservations,
+                                  weir_message *message) {
+  return weir_reserve_extra(limiters, requests, NULL, count, reservations, message);
 }
 
 static int by_key(const void *one, const void *other) {
@@ -547,7 +573,7 @@ weir_status weir_release_together(weir_reservation *const *reservations, size_t 
   for (size_t i = 0; i < count; i++)
     leavers[i] = (weir_leaver){reservations[i], i};
   qsort(leavers, count, sizeof *leavers, by_key);
-  begin(&all, parts, requests, count);
+  begin(&all, parts, requests, NULL, count);
   all.verb = WEIR_RELEASES;
   all.made = released;
   all.leavers = leavers;

@@ -88,7 +88,7 @@ weir_status weir_limiter_wait(weir_limiter *limiter, const void *key, size_t key
   weir_patience patience = {limiter, key, key_length, cost, 0};
   weir_decision found;
   weir_message why; /* of a try that need not be the last */
-  weir_status status = weir_request_check(limiter, &request, &why);
+  weir_status status = weir_request_check(limiter, &request, NULL, &why);
   if (status == WEIR_OK) {
     patience.end_us = weir_monotonic_us() + longest_wait_us;
     status = try_until_hopeless(&patience, longest_wait_us, &found, &why);

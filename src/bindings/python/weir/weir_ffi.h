@@ -214,6 +214,14 @@ typedef struct weir_request {
   weir_decision decision;
 } weir_request;
 
+typedef struct weir_extra {
+  size_t size;
+  const char *class_name;
+  int64_t limit;
+  const void *tenant;
+  size_t tenant_length;
+} weir_extra;
+
 enum {
   WEIR_STATUSES_MOST = 32,
   WEIR_WAIT_BUCKETS = 14
@@ -275,6 +283,12 @@ enum {
 
 weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *requests, size_t count, size_t *denied_by, weir_message *message);
 
+weir_status weir_decide_extra(weir_limiter *const *limiters, weir_request *requests, const weir_extra *const *extras, size_t count, weir_message *message);
+
+weir_status weir_decide_known_extra(weir_limiter *const *limiters, weir_request *requests, const weir_extra *const *extras, size_t count, _Bool *known, weir_message *message);
+
+weir_status weir_decide_all_extra(weir_limiter *const *limiters, weir_request *requests, const weir_extra *const *extras, size_t count, size_t *denied_by, weir_message *message);
+
 weir_status weir_check_all(weir_limiter *const *limiters, size_t count, weir_message *message);
 
 size_t weir_limiter_rules(const weir_limiter *limiter);
@@ -309,6 +323,8 @@ weir_status weir_limiter_renew(weir_limiter *limiter, int64_t *next_us, weir_mes
 weir_status weir_reservation_commit(weir_reservation *reservation, weir_message *message);
 
 weir_status weir_reserve_together(weir_limiter *const *limiters, weir_request *requests, size_t count, weir_reservation **reservations, weir_message *message);
+
+weir_status weir_reserve_extra(weir_limiter *const *limiters, weir_request *requests, const weir_extra *const *extras, size_t count, weir_reservation **reservations, weir_message *message);
 
 weir_status weir_release_together(weir_reservation *const *reservations, size_t count, weir_status *statuses, weir_message *message);
 
