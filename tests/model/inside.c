@@ -82,7 +82,7 @@ weir_status inside_settle(void *owner, weir_claim *request) {
   struct client *client = inside->client;
   weir_machine *machine = model->inside_machine;
   int64_t now_us = world_clock_us(model, client);
-  bool decided = request->ask.kind == WEIR_TAKE || request->ask.kind == WEIR_PEEK;
+  bool decided = weir_ask_is_decided(&request->ask);
   if (decided && weir_settle_never(&model->continued, now_us, request))
     return request->verdict.status;
   const weir_view view = {&model->continued, &model->inside_settings, client->inside, now_us};

@@ -1,7 +1,7 @@
 /* Algorithms: pure state machines that decide a group of requests for one key.
  *
  *     start(now) -> operations -> resume(now) -> more operations ... -> done: every request is
- * settled
+ * answered
  *
  * A machine does no I/O, reads no clock, allocates nothing and cannot fail by itself. It plans the
  * operations of a round into memory of its driver, which gives each its key, has them executed in
@@ -132,7 +132,7 @@ typedef enum weir_phase {
 typedef enum weir_turn {
   WEIR_TURN_EXECUTE, /* carry out operations[0 .. operation_count - 1], then resume */
   WEIR_TURN_PAUSE,   /* others were faster: resume after a random pause that grows with `pauses` */
-  WEIR_TURN_DONE     /* every request is settled */
+  WEIR_TURN_DONE     /* every request is answered */
 } weir_turn;
 
 /* What the rules of one group share: all that a method sees beside its own rule. */
@@ -190,7 +190,7 @@ typedef struct weir_machine {
   size_t memo_bytes;                /* of the stack's memos */
   bool only_windows;                /* a charge of all rules is one round and goes back whole */
   bool retries;                     /* what its own charge denied is judged once more, in order */
-  weir_status failure;     /* what a failed round means for the requests that are not settled */
+  weir_status failure;     /* what a failed round means for the requests without an answer */
   unsigned stage;          /* of the charge: rules of one stage are charged together */
   unsigned charging;       /* those of the stage that have something to charge, one bit each */
   unsigned charged_before; /* those of the stages before */

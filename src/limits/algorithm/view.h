@@ -30,7 +30,7 @@ bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_claim *requ
 bool weir_settle_locally(const weir_view *view, weir_claim *request);
 
 /* Settles as admitted a request whose cost was charged before, of which `room` is left. False: what
- * is known is not enough for its figures, and it is not settled unless it must be: then they are
+ * is known is not enough for its figures, and it is not answered unless it must be: then they are
  * WEIR_NOT_KNOWN. */
 bool weir_settle_leased(const weir_view *view, int64_t room, bool must, weir_claim *request);
 

@@ -50,8 +50,8 @@ void weir_call_queue(const weir_limiter *limiter, weir_memo_entry *entry, weir_w
 void weir_call_join(weir_call **call, weir_limiter *limiter, weir_waiting *request,
                     weir_moment at) {
   weir_key key;
-  bool decided = request->claim.ask.kind == WEIR_TAKE || request->claim.ask.kind == WEIR_PEEK;
-  if (decided && weir_settle_never(&limiter->stack, at.now_us, &request->claim)) {
+  if (weir_ask_is_decided(&request->claim.ask) &&
+      weir_settle_never(&limiter->stack, at.now_us, &request->claim)) {
     request->call = *call;
     atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_relaxed);
     return;

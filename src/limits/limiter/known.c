@@ -121,9 +121,10 @@ static bool deny_locked(weir_limiter *limiter, const weir_key *key, weir_moment 
 
 bool weir_know(weir_limiter *limiter, weir_waiting *request, const weir_key *key, weir_moment at,
                weir_reach reach, bool *must_look) {
-  bool decided = request->claim.ask.kind == WEIR_TAKE || request->claim.ask.kind == WEIR_PEEK;
   if (must_look != NULL) *must_look = false;
-  if (decided && weir_settle_never(&limiter->stack, at.now_us, &request->claim)) return true;
+  if (weir_ask_is_decided(&request->claim.ask) &&
+      weir_settle_never(&limiter->stack, at.now_us, &request->claim))
+    return true;
   if (reach == WEIR_ALL_KEYS) return deny_locked(limiter, key, at, &request->claim, must_look);
   if (answer_shown(limiter, key, at, &request->claim)) return true;
   return reach == WEIR_LOCKED && answer_locked(limiter, key, at, request);

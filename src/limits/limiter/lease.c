@@ -269,7 +269,7 @@ static void wrap(weir_call *call, weir_group *group) {
       *link = request->next;
       continue;
     }
-    bool decided = request->ask.kind == WEIR_TAKE || request->ask.kind == WEIR_PEEK;
+    bool decided = weir_ask_is_decided(&request->ask);
     if (decided && weir_stock_room(stock, now_us) >= request->verdict.charge &&
         answer(limiter, entry, request, at)) {
       *link = request->next;

@@ -291,7 +291,7 @@ void weir_reserved_end(weir_limiter *limiter, const weir_decision *taken, const 
 
 /* Decides one request under the lock of its key, in a limiter that is `direct`. False: it could not,
  * and the request is as open as it was; it may have paused, and *at is a later moment then. Else it
- * is settled; the message says why, where it has no answer. */
+ * is answered; the message says why, where it has no answer. */
 bool weir_direct_answer(weir_limiter *limiter, weir_waiting *request, const weir_key *key,
                         weir_moment *at, weir_message *message);
 void weir_direct_clean_up(weir_limiter *limiter);
@@ -323,7 +323,7 @@ bool weir_release_begin(weir_reservation *reservation, weir_settlement *settleme
 weir_status weir_release_end(weir_reservation *reservation, weir_settlement *settlement,
                              weir_waiting *state, weir_message *message);
 
-/* Has one request settled, alone in its call, by the store or the policy; returns its status. */
+/* Has one request answered, alone in its call, by the store or the policy; returns its status. */
 weir_status weir_limiter_answer(weir_limiter *limiter, weir_waiting *request,
                                 weir_message *message);
 

@@ -158,7 +158,7 @@ static bool has_no_use(const weir_limiter *limiter, const weir_waiting *request)
   bool up = false;
   for (size_t i = 0; request->claim.ask.kind == WEIR_SETTLE && i < limiter->stack.count; i++)
     up = up || request->claim.ask.costs[i] > 0;
-  bool decided = request->claim.ask.kind == WEIR_TAKE || request->claim.ask.kind == WEIR_PEEK;
+  bool decided = weir_ask_is_decided(&request->claim.ask);
   return up || (decided && request->claim.ask.costs != NULL);
 }
 
