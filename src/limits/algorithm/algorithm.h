@@ -8,14 +8,15 @@
  * their order, and calls resume with a fresh `now`. The same machines run under src/limits/limiter and
  * under the model checker.
  *
- * Files, in the order of a decision: machine.c leads a group through its phases; window.c, bucket_swap.c,
- * bucket_raise.c, quota.c, log.c and in_flight.c plan operations and take in their answers, each a weir_method
- * (method.h) with a memory and a state of its own; decide.c says which requests are admitted and what
- * each is told, and ends what cannot be decided; settle.c gives back, and charges or gives back what the
- * real cost was beside the estimate. Below the methods stand plan.c (planning, what the store must still
- * hold, and what part of all is this process's own) and bucket.c, what buckets mean however they are
- * stored. method.c says which method serves a rule, and lays memos out; view.c says what a memo alone
- * knows.
+ * Files, in the order of a decision: ask.h is a request in three parts, of one writer each, of which a
+ * machine sees two; machine.c leads a group through its phases; window.c, bucket_swap.c,
+ * bucket_raise.c, quota.c, log.c and in_flight.c plan operations and take in their answers, each a
+ * weir_method (method.h) with a memory and a state of its own; decide.c says which requests are
+ * admitted and what each is told, and ends what cannot be decided; settle.c gives back, and charges or
+ * gives back what the real cost was beside the estimate. Below the methods stand plan.c (planning, what
+ * the store must still hold, and what part of all is this process's own) and bucket.c, what buckets
+ * mean however they are stored. method.c says which method serves a rule, and lays memos out; view.c
+ * says what a memo alone knows.
  */
 #ifndef WEIR_ALGORITHM_ALGORITHM_H
 #define WEIR_ALGORITHM_ALGORITHM_H
