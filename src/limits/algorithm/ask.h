@@ -46,9 +46,10 @@ typedef struct weir_payment {
 typedef struct weir_ask {
   weir_request_kind kind;
   weir_terms terms;
-  bool alone; /* must not share its group */
-  bool up_to; /* a smaller cost is welcome: `charge` becomes what was admitted */
-  bool waits; /* a delay up to wait_us is accepted; else what the rule itself gives */
+  bool alone;     /* must not share its group */
+  bool up_to;     /* a smaller cost is welcome: `charge` becomes what was admitted */
+  bool waits;     /* a delay up to wait_us is accepted; else what the rule itself gives */
+  unsigned class; /* which of the stack's classes: 1 is the first; 0: none */
   const void *key;
   size_t key_length;
   int64_t cost; /* for every rule, 1 to the least capacity of the stack */
@@ -59,8 +60,7 @@ typedef struct weir_ask {
   int64_t most;    /* with up_to: its account has room for no more; 0: as much as fits */
   int64_t wait_us; /* 0 or more */
 
-  /* What it says of itself, its caller's weir_extra as it was checked. */
-  unsigned class;     /* which of the stack's classes: 1 is the first; 0: none */
+  /* What it says of itself, as its class does: its caller's weir_extra as it was checked. */
   int64_t limit;      /* in the place of LIMIT; 0: none */
   const void *tenant; /* NULL: none */
   size_t tenant_length;
@@ -94,9 +94,9 @@ typedef struct weir_verdict {
   bool has_room;          /* of a member that is denied: all of it fits behind its take-back */
   bool in_account;        /* the account counts it already, and `decision` says how */
   unsigned denying;       /* rules that its own charge was denied by, one bit each */
+  weir_status status;     /* when answered */
   int64_t held;           /* of its cost, what a grant covers: the group charges the rest */
   int64_t charge;         /* what its group adds under every rule; weir_claim_offer() begins it */
-  weir_status status;     /* when answered */
   weir_decision decision; /* when answered with WEIR_OK */
 } weir_verdict;
 
