@@ -47,7 +47,6 @@ typedef struct weir_member {
   weir_decision decision; /* the last */
   weir_status status;
   weir_result result;
-  bool wanted;                        /* is to be asked next */
   bool looked;                        /* a look has shown that it fits */
   bool last;                          /* what it is charged may stay */
   int64_t deadline_us, charge_end_us; /* of the first that was asked of its store */
@@ -61,6 +60,18 @@ typedef struct weir_all {
   size_t failed; /* the first that has no decision; their number: none */
   weir_message why;
 } weir_all;
+
+/* Some of the members, one bit each. */
+static bool has(unsigned set, size_t i) {
+  return (set >> i & 1U) != 0;
+}
+
+static weir_member *first_of(const weir_all *all, unsigned set) {
+  size_t i = 0;
+  while (!has(set, i))
+    i++;
+  return &all->members[i];
+}
 
 static size_t count_of(const weir_all *all, weir_result result) {
   size_t count = 0;
@@ -149,7 +160,6 @@ static weir_status check_member(const weir_all *all, size_t at, weir_message *me
 
 static void begin(weir_member *member, weir_request_kind kind) {
   weir_call *call = member->call;
-  member->wanted = false;
   weir_request_begin(member->limiter, member->request, member->extra, &member->state);
   member->state.claim.ask.kind = kind;
   if (kind == WEIR_TAKE)
@@ -163,17 +173,19 @@ static void begin(weir_member *member, weir_request_kind kind) {
   weir_call_begin(call, &member->state, 1, weir_limiter_moment(member->limiter));
 }
 
-/* Lists the calls of members that are wanted and of one store and deadline, which is that of what was
- * asked of them before. */
-static weir_call *take_set(weir_all *all, size_t from, weir_request_kind kind, bool set[]) {
-  const weir_limiter *limiter = all->members[from].limiter;
-  weir_call *first = NULL;
+/* Of those that are wanted the first, and all that are of its store and deadline: their calls are one list.
+ * The deadline is that of what was asked of them before. */
+static unsigned take_set(weir_all *all, unsigned wanted, weir_request_kind kind) {
+  weir_call *first = first_of(all, wanted)->call;
+  const weir_limiter *limiter = first->limiter;
   weir_call **link = &first;
-  for (size_t i = from; i < all->count; i++) {
+  unsigned set = 0;
+  for (size_t i = 0; i < all->count; i++) {
     weir_member *member = &all->members[i];
-    set[i] = member->wanted && member->limiter->store == limiter->store &&
-             member->limiter->deadline_us == limiter->deadline_us;
-    if (!set[i]) continue;
+    if (!has(wanted, i) || member->limiter->store != limiter->store ||
+        member->limiter->deadline_us != limiter->deadline_us)
+      continue;
+    set |= 1U << i;
     begin(member, kind);
     *link = member->call;
     member->call->head = first;
@@ -183,7 +195,7 @@ static weir_call *take_set(weir_all *all, size_t from, weir_request_kind kind, b
     first->deadline_us = member->deadline_us;
     first->charge_end_us = member->charge_end_us;
   }
-  return first;
+  return set;
 }
 
 /* The store's answer, or the policy's; a policy answers for a look as for a charge. */
@@ -214,13 +226,14 @@ static void conclude(weir_all *all, size_t at) {
 }
 
 /* A call without time must not lead: what it would ask is late. */
-static void run_set(weir_all *all, weir_call *first, const bool set[]) {
+static void run_set(weir_all *all, unsigned set) {
+  weir_call *first = first_of(all, set)->call;
   bool begun = first->deadline_us != INT64_MAX;
   if (begun) first->monotonic_us = weir_monotonic_us();
   bool late = begun && weir_call_is_out_of_time(first);
   for (size_t i = 0; i < all->count; i++) {
     weir_member *member = &all->members[i];
-    if (!set[i]) continue;
+    if (!has(set, i)) continue;
     if (late) {
       member->state.claim.verdict.status = WEIR_TIMEOUT;
       member->state.claim.verdict.answered = true;
@@ -230,7 +243,7 @@ static void run_set(weir_all *all, weir_call *first, const bool set[]) {
   }
   if (!late) weir_call_run(first);
   for (size_t i = 0; i < all->count; i++) {
-    if (!set[i]) continue;
+    if (!has(set, i)) continue;
     all->members[i].deadline_us = first->deadline_us;
     all->members[i].charge_end_us = first->charge_end_us;
     conclude(all, i);
@@ -238,16 +251,12 @@ static void run_set(weir_all *all, weir_call *first, const bool set[]) {
 }
 
 /* Those that are wanted, store by store; until one says no. */
-static void ask(weir_all *all, weir_request_kind kind) {
-  for (size_t i = 0; i < all->count; i++) {
-    bool set[WEIR_ALL_MOST] = {false};
-    if (!all->members[i].wanted) continue;
-    weir_call *first = take_set(all, i, kind, set);
-    first->all_or_none = kind == WEIR_TAKE;
-    run_set(all, first, set);
-    if (!some_say_no(all)) continue;
-    for (i = 0; i < all->count; i++)
-      all->members[i].wanted = false;
+static void ask(weir_all *all, unsigned wanted, weir_request_kind kind) {
+  while (wanted != 0 && !some_say_no(all)) {
+    unsigned set = take_set(all, wanted, kind);
+    first_of(all, set)->call->all_or_none = kind == WEIR_TAKE;
+    run_set(all, set);
+    wanted &= ~set;
   }
 }
 
@@ -299,41 +308,52 @@ static void plan_return(weir_member *member) {
 }
 
 /* All of a store in one round trip. */
-static void return_set(weir_all *all, size_t from) {
-  bool set[WEIR_ALL_MOST] = {false};
-  int64_t until_us = end_us(&all->members[from]);
-  weir_call *first = take_set(all, from, WEIR_REFUND, set);
-  for (size_t i = from; i < all->count; i++)
-    if (set[i]) plan_return(&all->members[i]);
-  first->deadline_us = first->charge_end_us = until_us;
-  weir_call_send(first);
+static void return_charges(weir_all *all, unsigned wanted) {
+  while (wanted != 0) {
+    int64_t until_us = end_us(first_of(all, wanted));
+    unsigned set = take_set(all, wanted, WEIR_REFUND);
+    weir_call *first = first_of(all, set)->call;
+    for (size_t i = 0; i < all->count; i++)
+      if (has(set, i)) plan_return(&all->members[i]);
+    first->deadline_us = first->charge_end_us = until_us;
+    weir_call_send(first);
+    wanted &= ~set;
+  }
 }
 
-/* In the lines of their keys: what goes back to a bucket depends on what it holds. Where others were
- * faster nothing has gone back, and there may be time for another try. */
-static void refund_set(weir_all *all, size_t from) {
-  int64_t until_us = end_us(&all->members[from]);
-  for (bool left = true; left;) {
-    bool set[WEIR_ALL_MOST] = {false};
-    weir_call *first = take_set(all, from, WEIR_REFUND, set);
-    first->deadline_us = first->charge_end_us = until_us;
-    first->monotonic_us = weir_monotonic_us();
-    for (size_t i = from; i < all->count; i++) {
-      weir_member *member = &all->members[i];
-      if (!set[i]) continue;
-      member->state.claim.ask.alone = true;
-      member->state.claim.ask.costs = member->costs;
-      member->state.claim.ask.at_us = member->decision.at_us;
-      member->state.claim.ask.places = NULL;
-      weir_call_join(&member->call, member->limiter, &member->state, member->call->at);
-    }
-    weir_call_run(first);
-    left = false;
-    for (size_t i = from; i < all->count && weir_monotonic_us() < until_us; i++) {
-      weir_member *member = &all->members[i];
-      if (!set[i] || member->state.claim.verdict.status != WEIR_CONTENDED) continue;
-      member->wanted = left = true;
-    }
+/* Those that others were faster than, of which nothing has gone back. */
+static unsigned refund_set(weir_all *all, unsigned set, int64_t until_us) {
+  weir_call *first = first_of(all, set)->call;
+  unsigned contended = 0;
+  first->deadline_us = first->charge_end_us = until_us;
+  first->monotonic_us = weir_monotonic_us();
+  for (size_t i = 0; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    weir_ask *ask = &member->state.claim.ask;
+    if (!has(set, i)) continue;
+    ask->alone = true;
+    ask->costs = member->costs;
+    ask->at_us = member->decision.at_us;
+    ask->places = NULL;
+    weir_call_join(&member->call, member->limiter, &member->state, member->call->at);
+  }
+  weir_call_run(first);
+  for (size_t i = 0; i < all->count; i++)
+    if (has(set, i) && all->members[i].state.claim.verdict.status == WEIR_CONTENDED)
+      contended |= 1U << i;
+  return contended;
+}
+
+/* In the lines of their keys: what goes back to a bucket depends on what it holds. There may be time for
+ * another try. */
+static void refund_charges(weir_all *all, unsigned wanted) {
+  while (wanted != 0) {
+    int64_t until_us = end_us(first_of(all, wanted));
+    unsigned set = take_set(all, wanted, WEIR_REFUND);
+    wanted &= ~set;
+    unsigned left = refund_set(all, set, until_us);
+    while (left != 0 && weir_monotonic_us() < until_us)
+      left = refund_set(all, take_set(all, left, WEIR_REFUND), until_us);
   }
 }
 
@@ -380,40 +400,24 @@ static void show_returned(weir_member *member) {
 /* What was charged under rules that count denied requests stays; before another try, all of such a
  * member. */
 static void give_back(weir_all *all, bool again) {
-  bool counters[WEIR_ALL_MOST] = {false};
+  unsigned counters = 0, others = 0;
   for (size_t i = 0; i < all->count; i++) {
     weir_member *member = &all->members[i];
     const weir_stack *stack = &member->limiter->stack;
-    bool some = false;
-    member->wanted = false;
+    bool some = false, counts = true;
     if (member->result != WEIR_CHARGED || (again && stack->count_all)) continue;
-    counters[i] = true;
     for (size_t n = 0; n < stack->count; n++) {
       int64_t cost =
           member->request->costs != NULL ? member->request->costs[n] : member->decision.cost;
       member->costs[n] = stack->rules[n].count_all ? 0 : cost;
       some = some || member->costs[n] > 0;
-      counters[i] = counters[i] && weir_rule_keeps_counts(&stack->rules[n]);
+      counts = counts && weir_rule_keeps_counts(&stack->rules[n]);
     }
-    member->wanted = some && charged_in_store(member);
+    if (some && charged_in_store(member)) *(counts ? &counters : &others) |= 1U << i;
     show_returned(member);
   }
-  for (int counts = 1; counts >= 0; counts--) {
-    bool waits[WEIR_ALL_MOST];
-    for (size_t i = 0; i < all->count; i++) {
-      waits[i] = all->members[i].wanted && counters[i] != counts;
-      if (waits[i]) all->members[i].wanted = false;
-    }
-    for (size_t i = 0; i < all->count; i++) {
-      if (!all->members[i].wanted) continue;
-      if (counts)
-        return_set(all, i);
-      else
-        refund_set(all, i);
-    }
-    for (size_t i = 0; i < all->count; i++)
-      all->members[i].wanted = waits[i];
-  }
+  return_charges(all, counters);
+  refund_charges(all, others);
 }
 
 /* --- deciding ----------------------------------------------------------------------------------
@@ -421,23 +425,22 @@ static void give_back(weir_all *all, bool again) {
 
 /* Rules that count denied requests know of them only by asking; and so does their member. */
 static void recall_and_look(weir_all *all) {
-  bool looks[WEIR_ALL_MOST];
+  unsigned looks = 0;
   for (size_t i = 0; i < all->count; i++) {
+    bool must_look;
     weir_member *member = &all->members[i];
     begin(member, WEIR_TAKE);
     weir_key key;
     weir_key_read(member->limiter->store->secret, member->state.claim.ask.key,
                   member->state.claim.ask.key_length, &key);
     if (weir_know(member->limiter, &member->state, &key, member->call->at, WEIR_ALL_KEYS,
-                  &looks[i])) {
+                  &must_look)) {
       member->result = WEIR_DENIED;
       member->decision = member->state.claim.verdict.decision;
     }
+    if (must_look) looks |= 1U << i;
   }
-  if (some_say_no(all)) return;
-  for (size_t i = 0; i < all->count; i++)
-    all->members[i].wanted = looks[i];
-  ask(all, WEIR_PEEK);
+  ask(all, looks, WEIR_PEEK);
 }
 
 static bool is_open(const weir_member *member) {
@@ -446,9 +449,10 @@ static bool is_open(const weir_member *member) {
 
 static void charge(weir_all *all) {
   for (int last = 0; last <= 1; last++) {
+    unsigned wanted = 0;
     for (size_t i = 0; i < all->count; i++)
-      all->members[i].wanted = is_open(&all->members[i]) && all->members[i].last == last;
-    if (!some_say_no(all)) ask(all, WEIR_TAKE);
+      if (is_open(&all->members[i]) && all->members[i].last == last) wanted |= 1U << i;
+    ask(all, wanted, WEIR_TAKE);
     bool left = false; /* one that fits but for others does not let the last be asked */
     for (size_t i = 0; i < all->count; i++)
       left = left || (is_open(&all->members[i]) && !all->members[i].last);
@@ -485,8 +489,7 @@ static void charge_in_order(weir_all *all) {
   qsort(order, all->count, sizeof order[0], compare_names);
   for (size_t i = 0; i < all->count; i++) {
     if (!is_open(order[i])) continue;
-    order[i]->wanted = true;
-    ask(all, WEIR_TAKE);
+    ask(all, 1U << (order[i] - all->members), WEIR_TAKE);
     if (order[i]->result != WEIR_CHARGED) return;
   }
 }
@@ -496,9 +499,7 @@ static void count_denied(weir_all *all) {
   for (size_t i = 0; i < all->count; i++) {
     weir_member *member = &all->members[i];
     if (!member->limiter->stack.count_all || !is_open(member)) continue;
-    bool set[WEIR_ALL_MOST] = {false};
-    member->wanted = true;
-    run_set(all, take_set(all, i, WEIR_TAKE, set), set);
+    run_set(all, take_set(all, 1U << i, WEIR_TAKE));
   }
 }
 
@@ -508,12 +509,13 @@ static void count_denied(weir_all *all) {
 static void look_again(weir_all *all) {
   if (count_of(all, WEIR_DENIED) == 0 || all->failed < all->count) return;
   give_back(all, true);
+  unsigned denied = 0;
   for (size_t i = 0; i < all->count; i++) {
-    weir_member *member = &all->members[i];
-    member->wanted = member->result == WEIR_DENIED;
-    if (member->wanted) member->result = WEIR_NOT_ASKED;
+    if (all->members[i].result != WEIR_DENIED) continue;
+    all->members[i].result = WEIR_NOT_ASKED;
+    denied |= 1U << i;
   }
-  ask(all, WEIR_PEEK);
+  ask(all, denied, WEIR_PEEK);
 }
 
 /* While all that was denied fits behind its take-back: then it was others, who are half-way. */
