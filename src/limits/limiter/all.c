@@ -23,6 +23,7 @@
 #include <weir/backend.h>
 
 #include "algorithm/method.h"
+#include "limiter/end.h"
 #include "limiter/lease.h"
 #include "limiter/limiter.h"
 

@@ -10,6 +10,7 @@
 
 #include <weir/backoff.h>
 
+#include "limiter/end.h"
 #include "limiter/limiter.h"
 
 /* The part of a deadline that is kept for giving back. */

@@ -2,6 +2,7 @@
  * message that names it and what is accepted; nothing has been asked or charged then. */
 #include <inttypes.h>
 
+#include "limiter/end.h"
 #include "limiter/limiter.h"
 #include "store/process.h"
 

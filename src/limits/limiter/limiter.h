@@ -9,7 +9,7 @@
  *     place.c     what is held, by key: entering, believing, leaving, handing on
  *     renew.c     what is done before it is needed, by a thread of its own or the caller's loop
  *     pay.c       paying again for what is held
- *     settle.c    public entry points of those who pay what it really was, and of those who give back
+ *     end.c       public entry points of those who pay what it really was, and of those who give back
  *     request.c   public entry points of one request; has it decided
  *     check.c     what a caller may ask for
  *     together.c  public entry points of many requests, of one limiter or of several
@@ -219,76 +219,6 @@ weir_status weir_outage_give_back(weir_limiter *limiter, const weir_claim *reque
  * none can be made. */
 bool weir_outage_charge(weir_limiter *limiter, const weir_waiting *request, const int64_t *costs);
 
-/* --- settling (settle.c) -----------------------------------------------------------------------
- */
-
-/* Where a decision was charged. */
-typedef enum weir_charged {
-  WEIR_CHARGED_STORE,
-  WEIR_CHARGED_ACCOUNT,
-  WEIR_CHARGED_NOWHERE
-} weir_charged;
-
-weir_charged weir_charged_where(const weir_limiter *limiter, const weir_decision *taken);
-
-/* What is charged is to be changed. Zero what is not given. */
-typedef struct weir_settlement {
-  weir_charged charged;             /* in */
-  weir_status store_status;         /* in: of the decision that charged it */
-  bool gives_back;                  /* in: a refund, as no cost is above 0 */
-  int64_t costs[WEIR_RULES_MOST];   /* in: by so much under each rule; below 0: less */
-  int64_t settled[WEIR_RULES_MOST]; /* out: of these, what was charged, or went back */
-  int64_t asked[WEIR_RULES_MOST];   /* of these, what the store is asked for, ... */
-  weir_waiting *request;            /* ... by this; NULL: it is not */
-  struct weir_settlement *carrier;  /* that asks for this one as well; NULL: none does */
-  bool broken;                      /* out: its part was asked for again, alone */
-  bool carries;                     /* it asks for others ... */
-  int64_t left[WEIR_RULES_MOST];    /* ... and so much of what was charged is theirs */
-} weir_settlement;
-
-/* Whether the store has to be asked, by this request, which has the charge's key, at_us and ends.
- * Otherwise the request has its status already. */
-bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
-                           weir_waiting *request);
-
-/* Has a settlement of the same key, which is not asked yet, ask for this one as well. False: each is
- * asked by itself, as one goes up and one down, or to different places. */
-bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
-                          weir_settlement *rider);
-
-/* What became of it, behind the store's answer. Returns its status; the message gets what the store
- * cannot say. */
-weir_status weir_settlement_end(weir_limiter *limiter, weir_settlement *settlement,
-                                weir_waiting *request, weir_message *message);
-
-/* Both, and the store's answer between them. */
-weir_status weir_settlement_make(weir_limiter *limiter, weir_settlement *settlement,
-                                 weir_waiting *request, weir_message *message);
-
-void weir_settlement_count(weir_limiter *limiter, const weir_settlement *settlement);
-
-/* Whether this is a cost, and this a rule, that can be settled, and this a refund that can be made: of
- * a key that is not checked. */
-weir_status weir_settlement_check_real(int64_t real, size_t index, weir_message *message);
-weir_status weir_settlement_check_rule(const weir_rule *rule, size_t index, weir_message *message);
-weir_status weir_refund_check(const weir_limiter *limiter, int64_t cost, const weir_decision *taken,
-                              weir_message *message);
-
-/* Requests with WEIR_REQUEST_SETTLE, which weir_request_check() checks: what a checked one asks for;
- * what is written to it once that is settled; and one alone. */
-void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
-                     const weir_extra *extra, weir_settlement *settlement, weir_waiting *state);
-void weir_settle_tell(weir_limiter *limiter, weir_request *request,
-                      const weir_settlement *settlement, const weir_waiting *state);
-weir_status weir_settle_request(weir_limiter *limiter, weir_request *request,
-                                const weir_extra *extra, weir_message *message);
-
-/* So much went back by this decision of an open reservation, if it is one; it was settled by that. */
-void weir_reserved_take_off(weir_limiter *limiter, const weir_decision *taken, const void *key,
-                            size_t key_length, int64_t cost);
-void weir_reserved_end(weir_limiter *limiter, const weir_decision *taken, const void *key,
-                       size_t key_length);
-
 /* Decides one request under the lock of its key, in a limiter that is `direct`. False: it could not,
  * and the request is as open as it was; it may have paused, and *at is a later moment then. Else it
  * is answered; the message says why, where it has no answer. */
@@ -312,16 +242,6 @@ weir_status weir_reserve_end(weir_reservation *made, weir_request *request,
                              const weir_waiting *state, weir_reservation **reservation,
                              weir_message *message);
 void weir_reserve_count(weir_limiter *limiter, const weir_request *request);
-
-/* Releasing, in steps: whether it is open; whether the store has to be asked, by this request (it
- * stops believing first); and what came of the answer. */
-weir_limiter *weir_release_limiter(const weir_reservation *reservation);
-int weir_release_order(const weir_reservation *one, const weir_reservation *other); /* by key */
-weir_status weir_release_check(const weir_reservation *reservation, weir_message *message);
-bool weir_release_begin(weir_reservation *reservation, weir_settlement *settlement,
-                        weir_waiting *state);
-weir_status weir_release_end(weir_reservation *reservation, weir_settlement *settlement,
-                             weir_waiting *state, weir_message *message);
 
 /* Has one request answered, alone in its call, by the store or the policy; returns its status. */
 weir_status weir_limiter_answer(weir_limiter *limiter, weir_waiting *request,

@@ -2,6 +2,7 @@
 #ifndef WEIR_LIMITER_RESERVED_H
 #define WEIR_LIMITER_RESERVED_H
 
+#include "limiter/end.h"
 #include "limiter/limiter.h"
 #include "limiter/place.h"
 
@@ -32,5 +33,11 @@ struct weir_reservation {
  * not open any more: its request is gone. */
 void weir_reserved_open(weir_reservation *reservation, const weir_decision *taken);
 void weir_reserved_close(weir_reservation *reservation);
+
+/* So much went back by this decision of an open reservation, if it is one; it was settled by that. */
+void weir_reserved_take_off(weir_limiter *limiter, const weir_decision *taken, const void *key,
+                            size_t key_length, int64_t cost);
+void weir_reserved_end(weir_limiter *limiter, const weir_decision *taken, const void *key,
+                       size_t key_length);
 
 #endif

@@ -17,6 +17,7 @@
 #include <weir/backend.h>
 
 #include "hash.h"
+#include "limiter/end.h"
 #include "limiter/limiter.h"
 
 /* The requests of one limiter. As small as can be: there may be many, and they are on the stack. */

@@ -8,6 +8,8 @@
  * What a policy admitted was charged to the key's account (account.c) or nowhere, and never lowers
  * the store. A decision that was settled says so by its source, and is not settled again.
  */
+#include "limiter/end.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -15,6 +17,7 @@
 
 #include "limiter/lease.h"
 #include "limiter/limiter.h"
+#include "limiter/reserved.h"
 
 weir_charged weir_charged_where(const weir_limiter *limiter, const weir_decision *taken) {
   if (taken->source != WEIR_SOURCE_LATE && taken->source != WEIR_SOURCE_FALLBACK)

@@ -1,0 +1,79 @@
+/* The end of a charge: it is paid as it really was, or goes back (end.c); that of a reservation ends with what is
+ * held (reserve.c). */
+#ifndef WEIR_LIMITER_END_H
+#define WEIR_LIMITER_END_H
+
+#include "limiter/call.h"
+
+/* Where a decision was charged. */
+typedef enum weir_charged {
+  WEIR_CHARGED_STORE,
+  WEIR_CHARGED_ACCOUNT,
+  WEIR_CHARGED_NOWHERE
+} weir_charged;
+
+weir_charged weir_charged_where(const weir_limiter *limiter, const weir_decision *taken);
+
+/* What is charged is to be changed. Zero what is not given. */
+typedef struct weir_settlement {
+  weir_charged charged;             /* in */
+  weir_status store_status;         /* in: of the decision that charged it */
+  bool gives_back;                  /* in: a refund, as no cost is above 0 */
+  int64_t costs[WEIR_RULES_MOST];   /* in: by so much under each rule; below 0: less */
+  int64_t settled[WEIR_RULES_MOST]; /* out: of these, what was charged, or went back */
+  int64_t asked[WEIR_RULES_MOST];   /* of these, what the store is asked for, ... */
+  weir_waiting *request;            /* ... by this; NULL: it is not */
+  struct weir_settlement *carrier;  /* that asks for this one as well; NULL: none does */
+  bool broken;                      /* out: its part was asked for again, alone */
+  bool carries;                     /* it asks for others ... */
+  int64_t left[WEIR_RULES_MOST];    /* ... and so much of what was charged is theirs */
+} weir_settlement;
+
+/* Whether the store has to be asked, by this request, which has the charge's key, at_us and ends.
+ * Otherwise the request has its status already. */
+bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
+                           weir_waiting *request);
+
+/* Has a settlement of the same key, which is not asked yet, ask for this one as well. False: each is
+ * asked by itself, as one goes up and one down, or to different places. */
+bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
+                          weir_settlement *rider);
+
+/* What became of it, behind the store's answer. Returns its status; the message gets what the store
+ * cannot say. */
+weir_status weir_settlement_end(weir_limiter *limiter, weir_settlement *settlement,
+                                weir_waiting *request, weir_message *message);
+
+/* Both, and the store's answer between them. */
+weir_status weir_settlement_make(weir_limiter *limiter, weir_settlement *settlement,
+                                 weir_waiting *request, weir_message *message);
+
+void weir_settlement_count(weir_limiter *limiter, const weir_settlement *settlement);
+
+/* Whether this is a cost, and this a rule, that can be settled, and this a refund that can be made: of
+ * a key that is not checked. */
+weir_status weir_settlement_check_real(int64_t real, size_t index, weir_message *message);
+weir_status weir_settlement_check_rule(const weir_rule *rule, size_t index, weir_message *message);
+weir_status weir_refund_check(const weir_limiter *limiter, int64_t cost, const weir_decision *taken,
+                              weir_message *message);
+
+/* Requests with WEIR_REQUEST_SETTLE, which weir_request_check() checks: what a checked one asks for;
+ * what is written to it once that is settled; and one alone. */
+void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
+                     const weir_extra *extra, weir_settlement *settlement, weir_waiting *state);
+void weir_settle_tell(weir_limiter *limiter, weir_request *request,
+                      const weir_settlement *settlement, const weir_waiting *state);
+weir_status weir_settle_request(weir_limiter *limiter, weir_request *request,
+                                const weir_extra *extra, weir_message *message);
+
+/* Releasing, in steps: whether it is open; whether the store has to be asked, by this request (it
+ * stops believing first); and what came of the answer. */
+weir_limiter *weir_release_limiter(const weir_reservation *reservation);
+int weir_release_order(const weir_reservation *one, const weir_reservation *other); /* by key */
+weir_status weir_release_check(const weir_reservation *reservation, weir_message *message);
+bool weir_release_begin(weir_reservation *reservation, weir_settlement *settlement,
+                        weir_waiting *state);
+weir_status weir_release_end(weir_reservation *reservation, weir_settlement *settlement,
+                             weir_waiting *state, weir_message *message);
+
+#endif
