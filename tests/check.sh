@@ -24,18 +24,36 @@ failed=0
 presets="release asan fuzz tsan"
 list=$PWD/tests/check.list
 mkdir -p "$logs"
+rm -f "$logs"/*.xml
 
 # Tests that fail in the crowd and are run again, alone, at the most: more of them is no accident.
 again_most=8
 
 # Of what a shell has waited for `times` knows the seconds of processors.
 finish() {
+  for preset in $presets; do
+    show_failures "$preset"
+  done
   times >"$logs/times"
   computed=$(awk -F'[ms ]+' 'NR == 2 {printf "%d", 60 * $1 + $2 + 60 * $3 + $4}' "$logs/times")
   echo "check: $(($(date +%s) - started)) s in all, $computed s of processors"
   echo "$passed passed, $failed failed"
   [ "$failed" -eq 0 ]
   exit
+}
+
+# The end of what each failed test of a preset said, the last in the print: a long one is cut in the middle. The
+# rest is in build/check.
+show_failures() {
+  python3 - "$logs/$1.xml" "$1" <<'END'
+import os, sys, xml.etree.ElementTree as tree
+path, preset = sys.argv[1:]
+for test in tree.parse(path).iter("testcase") if os.path.exists(path) and os.path.getsize(path) > 0 else ():
+    if test.get("status") != "run":
+        lines = test.findtext("system-out", "").rstrip().split("\n")
+        print(f"--- {preset} {test.get('name')}: {test.get('status')} after {test.get('time')} s; it said last:")
+        print("\n".join(line[:500] for line in lines[-40:]))
+END
 }
 
 # step NAME COMMAND...: silent while it goes well.
@@ -108,8 +126,8 @@ run_tests() {
   if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then
     bad=1 # there were no tests, or ctest itself went wrong
   fi
-  if [ "$bad" -ne 0 ]; then
-    cat "$logs/test-$1.log"
+  if [ "${total:-0}" -eq 0 ]; then
+    tail -n 40 "$logs/test-$1.log"
   fi
   passed=$((passed + ${good:-0}))
   failed=$((failed + bad))
@@ -179,9 +197,9 @@ again() {
     if $steady ctest --preset "$1" -R "^$name\$" >"$log" 2>&1; then
       passed=$((passed + 1))
       failed=$((failed - 1))
-      echo "again: $1 $name PASSED ONLY ALONE; it failed in the crowd, see above"
+      echo "again: $1 $name PASSED ONLY ALONE; it failed in the crowd, see below"
     else
-      cat "$log"
+      tail -n 40 "$log"
       echo "again: $1 $name failed alone as well"
     fi
   done <"$logs/again"
