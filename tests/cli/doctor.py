@@ -11,6 +11,7 @@ import time
 from program import ProgramTest, run
 
 PATIENT = "timeout=30s"
+MORTAL = ["setpriv", "--pdeathsig", "KILL"]  # before a command that must not outlive the test
 
 
 def user(commands, keys="~weir:*"):

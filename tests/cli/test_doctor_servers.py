@@ -8,7 +8,7 @@ import tempfile
 import threading
 import unittest
 
-from doctor import PATIENT, DoctorTest, Proxy, Server, change, eventually, user
+from doctor import MORTAL, PATIENT, DoctorTest, Proxy, Server, change, eventually, user
 from program import NO_DECISION, RULE, run, store_that_is_away
 
 PROXY = ["hash: fnv1a_64", "auto_eject_hosts: false"]
@@ -88,8 +88,8 @@ class Memcached(DoctorTest):
     def test_one_that_speaks_the_binary_protocol_alone(self):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        server = subprocess.Popen(["memcached", "-l", "127.0.0.1", "-p", str(port), "-B", "binary",
-                                   "-u", "nobody"])
+        server = subprocess.Popen([*MORTAL, "memcached", "-l", "127.0.0.1", "-p", str(port), "-B", "binary",
+                                   "-u", "root"])
         try:
             eventually(lambda: self.assertEqual(self.reach(port), 0), 100)
             for credentials in ("", "app:s3cret@"):
@@ -158,7 +158,7 @@ class Proxies(DoctorTest):
                        "listen tcp\n mode tcp\n bind 127.0.0.1:%d\n"
                        "listen http\n mode http\n bind 127.0.0.1:%d\n" % tuple(ports))
             file.flush()
-            proxy = subprocess.Popen(["haproxy", "-q", "-db", "-f", file.name],
+            proxy = subprocess.Popen([*MORTAL, "haproxy", "-q", "-db", "-f", file.name],
                                      stderr=subprocess.DEVNULL)
             try:
                 for scheme in ("memcached", "redis"):
