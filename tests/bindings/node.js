@@ -4,6 +4,7 @@
 
 const assert = require('node:assert');
 const { fork } = require('node:child_process');
+const { pbkdf2 } = require('node:crypto');
 const { Worker, isMainThread, workerData } = require('node:worker_threads');
 const weir = require('../../src/bindings/node');
 
@@ -305,6 +306,16 @@ async function arguments_() {
   const began = performance.now();
   assert.ok((await Promise.all([1, 2, 3, 4].map(() => slow.wait('a', { longestWait: 30 })))).every((each) => each.allowed));
   assert.ok(performance.now() - began > 55);
+
+  // An asking that waits for a thread of Node's does not let its caller act before its time.
+  const far = new Store(url('REDIS', 'namespace=slower&timeout=30s'));
+  const slower = new Limiter(far, 'leaky-bucket:1/1s,queue=9', { deadline: 30 });
+  const first = performance.now();
+  assert.ok((await slower.take('a')).allowed);
+  for (let i = 0; i < 4; i++) pbkdf2('', '', 20000, 8, 'sha512', () => {});
+  assert.ok((await slower.wait('a', { longestWait: 30 })).allowed);
+  assert.ok(performance.now() - first > 995);
+  far.close();
 }
 
 async function aborts() {

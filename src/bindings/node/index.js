@@ -382,13 +382,13 @@ class Limiter {
     const patienceUs = options?.longestWait === undefined ? this.#waitUs : asked.waitUs;
     const end = performance.now() + patienceUs / 1e3;
     for (let left = patienceUs / 1e3; ; left = Math.max(end - performance.now(), 0)) {
-      const began = performance.now();
       asked.handle = handleOf(this, Limiter);
       const decision = await this.#decide({ ...asked, waitUs: Math.floor(left * 1e3) });
       left = end - performance.now();
       const again = decision.retryAfter === null ? Infinity : decision.retryAfter * 1e3;
       if (decision.allowed || again > left) {
-        const rest = began + decision.delay * 1e3 - performance.now();
+        const delay = decision.delay * 1e3; // from when it was decided: the asking may have waited for a thread
+        const rest = Math.min(delay, Decision.numbers(decision)[9] / 1e3 + delay - Date.now());
         await pause(decision.allowed ? rest : Math.min(rest, left), asked.signal);
         return decision;
       }

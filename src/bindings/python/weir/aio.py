@@ -311,7 +311,7 @@ class Limiter:
         """Takes, sleeping as long as it must and may: the caller may act at once. Denied as soon as
         longest_wait, the limiter's option unless it is given, cannot be enough."""
         patience = Patience(self.sync._wait_us if longest_wait is None
-                            else microseconds("longest_wait", longest_wait, 0))
+                            else microseconds("longest_wait", longest_wait, 0), self.sync._clock)
         key, cost = key_bytes(key), one_cost(cost)
         while True:
             decision = await self._add(Wanted(key, cost, None, patience.begin(), 0))

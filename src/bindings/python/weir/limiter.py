@@ -325,22 +325,20 @@ class Patience:
     """How a wait goes on: a take with all the time that is left; a pause; and another one, where it can still be
     admitted in time."""
 
-    def __init__(self, wait_us: int):
-        self._wait_us, self._began = wait_us, time.monotonic()
-        self._end = self._began + wait_us / 1e6
+    def __init__(self, wait_us: int, clock: Callable[[], float]):
+        self._wait_us, self._clock = wait_us, clock
+        self._end = time.monotonic() + wait_us / 1e6
 
     def begin(self) -> int:
         """The longest delay that the next take may answer with, in microseconds."""
-        self._began = time.monotonic()
-        return min(self._wait_us, max(int((self._end - self._began) * 1e6), 0))
+        return min(self._wait_us, max(int((self._end - time.monotonic()) * 1e6), 0))
 
     def after(self, decision: Decision) -> Tuple[float, bool]:
         """How long to sleep now, and whether to try again."""
-        now = time.monotonic()
-        left = max(self._end - now, 0.0)
+        left = max(self._end - time.monotonic(), 0.0)
         if not decision.allowed and decision.retry_after is not None and decision.retry_after <= left:
             return max(decision.retry_after, 0.0005), True
-        rest = max(self._began + decision.delay - now, 0.0)
+        rest = max(min(decision.at + decision.delay - self._clock(), decision.delay), 0.0)
         return rest if decision.allowed else min(rest, left), False
 
 
@@ -379,6 +377,7 @@ class Limiter:
             if not isinstance(keep, bool):
                 raise TypeError("cached_cells, local_denials, combining and leases are True or False")
             options.flags |= 0 if keep else flag
+        self._clock = clock or time.time
         if clock is not None:
             if not callable(clock):
                 raise TypeError(f"a clock is a function, not {type(clock).__name__}")
@@ -473,7 +472,8 @@ class Limiter:
     def wait(self, key: Key, cost: int = 1, longest_wait: Optional[float] = None) -> Decision:
         """Takes, sleeping as long as it must and may: the caller may act at once. Denied as soon as
         longest_wait, the limiter's option unless it is given, cannot be enough. Ctrl-C ends it."""
-        patience = Patience(self._wait_us if longest_wait is None else microseconds("longest_wait", longest_wait, 0))
+        patience = Patience(self._wait_us if longest_wait is None else microseconds("longest_wait", longest_wait, 0),
+                            self._clock)
         key, cost = key_bytes(key), one_cost(cost)
         while True:
             decided, = decide_batch([self], [Wanted(key, cost, None, patience.begin(), 0)])
