@@ -77,6 +77,10 @@ def load(protocol, address, is_over, told):
                 if not isinstance(address, str):  # a unix socket is nobody's between two servers
                     lost["refused"] = lost.get("refused", 0) + 1
                 continue
+            except OSError as error:
+                why = type(error).__name__ + " while it connects"
+                lost[why] = lost.get(why, 0) + 1
+                continue
         data, why = ask(protocol, client)
         if why is None:
             answered += 1

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -276,6 +277,18 @@ int weir_sockets_most(void) {
   struct rlimit limit;
   return getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT_MAX ? INT_MAX
                                                                            : (int)limit.rlim_cur;
+}
+
+/* Packets with SYN and without ACK are dropped before the kernel answers them; the rest of a handshake that has
+ * begun passes. Where the kernel refuses the filter, connections that come until the end are reset, as before. */
+void weir_socket_turn_deaf(int fd) {
+  enum { FLAGS = 13, SYN = 0x02, ACK = 0x10 };
+  struct sock_filter steps[] = {
+      BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS), BPF_STMT(BPF_ALU | BPF_AND | BPF_K, SYN | ACK),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYN, 0, 1), BPF_STMT(BPF_RET | BPF_K, 0),
+      BPF_STMT(BPF_RET | BPF_K, UINT32_MAX)};
+  const struct sock_fprog filter = {.len = sizeof steps / sizeof *steps, .filter = steps};
+  (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
 
 void weir_socket_stop(weir_socket *opened) {

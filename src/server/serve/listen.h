@@ -97,6 +97,10 @@ size_t weir_sockets_make_room(size_t wanted);
 /* How many it may have at present. */
 int weir_sockets_most(void);
 
+/* From here on no client of a TCP listener begins a connection: its kernel tries again a second later, at whoever
+ * listens then. Those that have begun are made. */
+void weir_socket_turn_deaf(int fd);
+
 /* Clients that come now are refused, and do not wait in vain to be accepted. At a socket of systemd's
  * the next server will accept them. */
 void weir_socket_stop(weir_socket *opened);

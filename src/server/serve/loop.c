@@ -604,6 +604,7 @@ static void stop_listening(weir_loop *loop) {
     /* Connections that wait at a unix socket can still be accepted behind its end; at TCP they
      * would be gone. */
     if (port->config->kind == WEIR_CONFIG_UNIX) shutdown(port->fd, SHUT_RDWR);
+    if (port->config->kind == WEIR_CONFIG_TCP) weir_socket_turn_deaf(port->fd);
     accept_some(port, WEIR_SOCKET_WAITING_MOST);
     if (port->config->kind == WEIR_CONFIG_TCP) shutdown(port->fd, SHUT_RDWR);
     if (!port->is_shared) close(port->fd);
