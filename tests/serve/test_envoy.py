@@ -280,7 +280,7 @@ class Page(Served):
         store = Store("memcached")
         self.addCleanup(store.end)
         config, file = blocks("serve/envoy.md", "yaml")
-        asked = blocks("serve/envoy.md", "sh")[0]
+        asked, asked_grpc, _ = blocks("serve/envoy.md", "sh")
         answer, = blocks("serve/envoy.md", "json")
         folder = tempfile.TemporaryDirectory(prefix="weir-envoy-")
         self.addCleanup(folder.cleanup)
@@ -295,6 +295,9 @@ class Page(Served):
             times = re.compile(r'"\d+s"')
             expected = times.sub('"s"', answer.replace('"DAY"', '"YEAR"'))
             self.assertEqual(json.loads(times.sub('"s"', told.decode())), json.loads(expected))
+            asked = replace(asked_grpc, ("127.0.0.1:8081", "127.0.0.1:%d" % server.ports["grpc"][0]))
+            told = subprocess.run(["sh", "-c", asked], capture_output=True, timeout=PATIENCE_S, check=True).stdout
+            self.assertTrue(told.startswith(b" 08 01 "), told)
             key, = re.findall(r"^ +(/messaging/\S+)$", page_text("serve/envoy.md"), re.MULTILINE)
             peek = subprocess.run([PROGRAM, "peek", "--json", "--store", store.url, "--deadline", "10s", "--rule",
                                    f"fixed-window:5/{YEAR_S}s", key],
