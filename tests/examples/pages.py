@@ -13,7 +13,9 @@ Every other block of commands says in a comment above it why not, or which test 
     <!-- not run: it needs a server of yours -->
     <!-- run by: serve/envoy -->
 
-and each `sh tests/prove.sh ...` of a page must find tests, which the check runs, or a program.
+and each `sh tests/prove.sh ...` of a page must find tests, which the check runs, or a program, and a
+scope or a mutant of the model by its name. Every `weir VERB --option`, also one in a sentence, must be
+a verb and options that the program's help has. A block must have a language that is known here.
 
 memcached://localhost and redis://localhost are private servers here, weir is the one that was built,
 and access.log lies in the folder. Every page is also held to lines of 100 columns, but for tables,
@@ -33,10 +35,13 @@ COMMENTS = "<!-- not run: WHY --> or <!-- run by: FOLDER/TEST -->"
 BLOCK = re.compile(r"^```(sh|console|c|python|js) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WIDE = ["docs/changelog.md", "docs/configuration.md", "docs/contributing.md",
         "docs/guarantees.md", "docs/performance.md", "docs/redis-commands.md", "docs/scale.md",
-        "docs/serve.md"]
-FENCE = re.compile(r"^(?:<!-- ([^\n]*) -->\n)?```(\S*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+        "docs/serve.md", "src/README.md", "tests/model/README.md"]
+FENCE = re.compile(r"^( *)(?:<!-- ([^\n]*) -->\n\1)?```(\S*)([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 COMMANDS = ("sh", "console", "c", "python", "js", "php", "ruby", "go", "java")
+TEXTS = ("text", "yaml", "json", "ini", "nginx", "haproxy", "caddy", "lua")
 PROVE = re.compile(r"sh tests/prove\.sh ([^`\n#|]*)")
+EXPLORED = re.compile(r"run weir_model \"([^\"]*)\"")
+CALL = re.compile(r"(?:^|(?<=[\s(]))[\w./]*\bweir ([a-z]+)\b((?:[^\n|;#&']|'[^'\n]*')*)", re.MULTILINE)
 # Pages whose blocks are all tried by a test of their own.
 TRIED = {"docs/serve/clients.md": "serve/clients"}
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
@@ -225,16 +230,20 @@ def broken_links(path, page):
 
 
 def indented(page):
-    """First lines of blocks that only their indent makes one, outside of lists."""
-    fenced = item = False
-    before = ""
-    for line in page.splitlines():
-        if line.startswith("```"):
+    """First lines of blocks that only their indent makes one."""
+    fenced, width, before = False, 0, ""
+    for line in page.expandtabs(4).splitlines():
+        item = re.match(r" *([-*+]|\d+\.) ", line)
+        if line.lstrip().startswith("```"):
             fenced = not fenced
-        elif not fenced and line.startswith("    ") and not before and not item:
+        elif fenced:
+            continue
+        elif line.startswith(" " * (width + 4)) and not before:
             yield line
-        if line and not line.startswith(" "):
-            item = bool(re.match(r"[-*+] |\d+\. ", line))
+        elif item:
+            width = len(item.group())
+        elif line and not line.startswith(" "):
+            width = 0
         before = line
 
 
@@ -256,17 +265,53 @@ def untried(name, page, known):
         yield f"a block without a fence, so without a language: {line}"
     for line in stray_items(page):
         yield f"in a paragraph, a line that begins a list: {line}"
-    if TRIED.get(name) in known:
-        return
-    for mark, language, rest, block in FENCE.findall(page):
+    run = len(BLOCK.findall(page))
+    for indent, mark, language, rest, block in FENCE.findall(page):
         kind, _, what = mark.partition(": ")
-        tried = rest.startswith(" run") or kind == "not run" and what or kind == "run by" and what in known
-        if language in COMMANDS and not tried:
-            yield f"neither run nor marked by {COMMENTS}: {block.splitlines()[0]}"
+        first = block.strip().partition("\n")[0]
+        if language not in COMMANDS + TEXTS:
+            yield f"a block of a language that is none of {', '.join(COMMANDS + TEXTS)}: {first}"
+        elif language in TEXTS and re.search(r"^\s*\$ ", block, re.MULTILINE):
+            yield f"commands in a block of {language}: {first}"
+        elif rest == " run" and not indent:
+            run -= 1
+        elif language in COMMANDS and TRIED.get(name) not in known and not (
+                kind == "not run" and what or kind == "run by" and what in known):
+            yield f"neither run nor marked by {COMMENTS}: {first}"
+    if run != 0 or sum(map(page.count, ("```", "~~~", "<pre"))) != 2 * len(FENCE.findall(page)):
+        yield "a block whose fence is not read as one, or that is to be run in a language that is not"
+
+
+class Help:
+    """Which verbs and options the program has."""
+
+    def __init__(self):
+        self.options = {}
+
+    def knows(self, verb, option):
+        if verb not in self.options:
+            told = subprocess.run([os.environ["WEIR_PROGRAM"], verb, "--help"], capture_output=True, text=True, check=False)
+            self.options[verb] = told.stdout if told.returncode == 0 else None
+        said = self.options[verb]
+        return said is not None and (not option or re.search(re.escape(option) + r"(?![a-z-])", said) is not None)
+
+
+def unheard(page, program):
+    """Calls of weir by a verb or an option that it does not have."""
+    code = [block.replace("\\\n", " ") for _, _, language, _, block in FENCE.findall(page) if language in ("sh", "console")]
+    spans = re.findall(r"`([^`]+)`", re.sub(r"^ *```.*?^ *```$", "", page, flags=re.DOTALL | re.MULTILINE))
+    for verb, rest in CALL.findall("\n".join(code + [span.replace("\n", " ") for span in spans])):
+        for option in ["", *re.findall(r"(?<=\s)--[a-z][a-z-]*", rest.partition(" -- ")[0])]:
+            if not program.knows(verb, option):
+                yield f"weir has no {verb} {option}".rstrip()
 
 
 def unproved(page, library):
-    """Commands of tests/prove.sh that find nothing to run in this build."""
+    """Commands of tests/prove.sh that find nothing to run in this build, or in the model."""
+    explored = (ROOT / "docs/model.md").read_text()
+    for name in EXPLORED.findall(page):
+        if f"| {name} |" not in explored:
+            yield f"docs/model.md has no scope or mutant {name}"
     environment = {**os.environ, "WEIR_BUILD": str(pathlib.Path(library).parent)}
     for arguments in sorted(set(PROVE.findall(page))):
         words = arguments.split()
@@ -287,13 +332,15 @@ def attempt(compiler, library, name, line, language, block):
 def main(compiler, library):
     faults, tries = list(hidden_answers()), []
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")),
-             *sorted((ROOT / "docs/decisions").glob("*.md")), *sorted((ROOT / "src/bindings").glob("*/README.md"))]
+             *sorted((ROOT / "docs/decisions").glob("*.md")), *sorted((ROOT / "src/bindings").glob("*/README.md")),
+             ROOT / "src/README.md", ROOT / "tests/model/README.md"]
     known = set((ROOT / "tests/check.list").read_text().split())
     pages += sorted((ROOT / "docs/serve").glob("*.md"))
+    program = Help()
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
         for path in pages:
             name, page = str(path.relative_to(ROOT)), path.read_text()
-            said = [*broken_links(path, page), *untried(name, page, known), *unproved(page, library)]
+            said = [*broken_links(path, page), *untried(name, page, known), *unproved(page, library), *unheard(page, program)]
             faults += [f"{name}: {fault}" for fault in said]
             if name not in WIDE and not name.startswith("docs/serve/"):
                 faults += [f"{name}:{number}: more than 100 columns" for number in wide_lines(page)]

@@ -176,7 +176,7 @@ void page_print(FILE *out) {
       "\n`+select` is needed besides where the URL names a database. A user who may do all "
       "that, and "
       "nothing else:\n\n"
-      "```\nACL SETUSER limiter reset on >PASSWORD ~weir:* resetchannels -@all %s\n```\n\n"
+      "```text\nACL SETUSER limiter reset on >PASSWORD ~weir:* resetchannels -@all %s\n```\n\n"
       "On a cluster (cluster.md) add `+%s +cluster|slots`. The first stands before each command to "
       "a node\nthat is being given the key's slot. `CLUSTER SLOTS` asks which node owns what. "
       "Neither names a key.\n\n"
