@@ -20,7 +20,8 @@ a verb and options that the program's help has. A block must have a language tha
 memcached://localhost and redis://localhost are private servers here, weir is the one that was built,
 and access.log lies in the folder. Every page is also held to lines of 100 columns, but for tables,
 code and pictures, but for those that are older than this. And what people ask is found from README
-within two links; what answers.md answers, from docs/README.md by one.
+within two links; what answers.md answers, from docs/README.md by one; each theorem, from its rule's
+row in README.
 """
 import concurrent.futures
 import os
@@ -207,6 +208,10 @@ def hidden_answers():
         name, _, anchor = place.partition("#")
         if (ROOT / "docs" / name, anchor) not in near:
             yield f"{question}: {place} is more than two links from README.md"
+    proofs = ROOT / "docs" / "guarantees.md"
+    for heading in re.findall(r"^### (.*)\n\nExplore it: ", proofs.read_text(), re.MULTILINE):
+        if (proofs, heading.lower().replace(" ", "-")) not in set(targets(readme)):
+            yield f"no row of README.md links the theorem: {heading}"
     answers = ROOT / "docs" / "answers.md"
     for anchor in re.findall(r"^## (.*)$", answers.read_text(), re.MULTILINE):
         anchor = re.sub(r"[^\w\- ]", "", anchor.lower()).replace(" ", "-")

@@ -152,8 +152,7 @@ void page_print(FILE *out) {
       "SUB that has added nothing has met no key, or one of 0: ABSENT. From one below 0 it is "
       "taken by\n"
       "the rows above.\n\n"
-      "Whether a server has the command is asked on a connection of its own, after the first uses "
-      "of each\n"
+      "A server is asked for the command on a connection of its own, after the first uses of each\n"
       "new connection, and once a second at most. The question is `INCREX key BYINT 1 LBOUND 0 "
       "UBOUND 0\n"
       "PX 1000 ENX` of a key `...{home}:increx`. It is out of bounds and changes nothing. A server "
@@ -162,9 +161,9 @@ void page_print(FILE *out) {
       "right:\n"
       "both keep the rows above. So does a server that refuses an `INCREX` later, as it was "
       "replaced by\n"
-      "an older one or as the right was taken away. What it refused was not executed, and goes "
-      "again at\n"
-      "once by the rows above.\n\n"
+      "an older one or as the right was taken away. It did not execute the refused command, so "
+      "weir sends\n"
+      "the commands of the rows above at once.\n\n"
       "## Users\n\n"
       "| Rule | A user needs |\n|---|---|\n",
       out);
