@@ -60,6 +60,7 @@ def blocks(text):
 
 def main(page, file, version, date):
     text = pathlib.Path(page).read_text(encoding="utf-8").split("\n", 1)[1]
+    text = re.sub(r"^<!--.*?-->\n", "", text, flags=re.MULTILINE | re.DOTALL)
     shown = "\n".join(line for lines in blocks(text) for line in block(lines))
     shown = re.sub(r"^(\.S[HS] .*\n)\.PP\n", r"\1", ".SH DESCRIPTION\n" + shown, flags=re.MULTILINE)
     pathlib.Path(file).parent.mkdir(parents=True, exist_ok=True)

@@ -32,6 +32,9 @@ sed -n 's/^| `\([a-z_0-9]*\)`.*/\1/p' ../../docs/configuration.md >"$pages/keys"
 while read -r key; do
   grep -A 1 '^\.TP$' "$pages/man5/weir.yaml.5" | grep -q "^\\\\fB$key\\\\fR" || fail "weir.yaml(5) lacks $key"
 done <"$pages/keys"
+if grep -n '^<!' "$pages"/man5/weir.yaml.5; then
+  fail "weir.yaml(5) shows a comment of its page"
+fi
 
 for name in $(grep -ohE '^WEIR_EXPORT [^(]*' "$include"/weir/*.h | grep -oE 'weir_[a-z_0-9]+$'); do
   [ -s "$pages/man3/$name.3" ] || fail "$name has no page"
