@@ -8,7 +8,10 @@
  * say of its key (memo/table.h), and without it is not asked: a key without denial, lot or account costs a
  * test or two. The driver names none of them, and they do not name the driver's way.
  *
- * Whatever gets an entry, or a group, has its shard locked. NULL: nothing is to be done.
+ * Whatever gets an entry, or a group, has its shard locked. One that knows needs `answer`, `deny` and
+ * `after`; one that diverts needs `divert`, `wrap`, `after`, `forget` and `let_go`. Any other of its own may
+ * be NULL: nothing is to be done. Only the one that knows is asked for `room`, `came`, `begin`, `absorb` and
+ * `led`.
  */
 #ifndef WEIR_LIMITER_STAND_IN_H
 #define WEIR_LIMITER_STAND_IN_H
@@ -30,7 +33,7 @@ typedef struct weir_stand_in {
   /* What a call of so many requests keeps for it: bytes, and operations beside those of its groups. */
   size_t (*room)(const struct weir_limiter *limiter, size_t count, size_t *operations);
 
-  /* A request has come, whether it is answered or not. */
+  /* A request has come, whether it is answered or not, and whether the entry has the bit or not. */
   void (*came)(struct weir_limiter *limiter, weir_memo_entry *entry, const weir_claim *request,
                weir_moment at);
 
