@@ -58,7 +58,7 @@ void fake_close(struct fake_world *world) {
 
 static size_t hash_of(uint32_t rule, weir_place place, int64_t index, int64_t entry) {
   const uint64_t odd = 0x9e3779b97f4a7c15;
-  uint64_t mixed = (((uint64_t)index * 8 + rule) * 3 + (uint64_t)place) * odd + (uint64_t)entry;
+  uint64_t mixed = (((uint64_t)index * 8 + rule) * 4 + (uint64_t)place) * odd + (uint64_t)entry;
   return (size_t)(mixed * odd >> 32);
 }
 
@@ -118,7 +118,7 @@ bool fake_has(struct fake_world *world, weir_place place, int64_t index, int64_t
 static void check_operation(const weir_operation *operation) {
   bool stores = operation->kind == WEIR_CREATE || operation->kind == WEIR_PUT;
   assert_true(operation->counter.index >= 0);
-  assert_true(operation->counter.place == WEIR_PLACE_ENTRY ? operation->counter.entry >= 1
+  assert_true(operation->counter.place >= WEIR_PLACE_ENTRY ? operation->counter.entry >= 1
                                                            : operation->counter.entry == 0);
   assert_in_range(operation->ttl_us, 1000, WEIR_TTL_MOST_US);
   if (stores) assert_true(operation->value >= 0 && operation->value <= WEIR_VALUE_MOST);

@@ -6,7 +6,7 @@
 
 #include "algorithm/view.h"
 
-enum { FAKE_CLIENTS_MOST = 3 };
+enum { FAKE_CLIENTS_MOST = 12 };
 
 #define FAKE_CLOCK_ERROR_US INT64_C(10000)
 #define FAKE_DEADLINE_US INT64_C(20000)

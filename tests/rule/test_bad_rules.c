@@ -15,7 +15,8 @@ static const struct {
 } bad[] = {
     {"", "\"\"", "fixed-window"},
     {"gcra:1/s", "\"gcra\"",
-     "fixed-window, sliding-window, sliding-log, quota, token-bucket, leaky-bucket and in-flight"},
+     "fixed-window, sliding-window, sliding-log, quota, token-bucket, leaky-bucket, in-flight "
+     "and shared-window"},
     {"Quota:1/s", "\"Quota\"", "quota"},
     {"redis://:hunter2@h", "rule 1: unknown algorithm \"redis\"", "quota"},
     {"hunter2@h:1/s", "rule 1: no algorithm that is known", "quota"},
@@ -221,7 +222,8 @@ static void says_each_thing_in_one_sentence(void **state) {
   static const char *const pairs[][2] = {
       {"100/1m",
        "rule 1: no algorithm is named: accepted are fixed-window, sliding-window, sliding-log, "
-       "quota, token-bucket, leaky-bucket and in-flight; did you mean sliding-window:100/1m?"},
+       "quota, token-bucket, leaky-bucket, in-flight and shared-window; did you mean "
+       "sliding-window:100/1m?"},
       {"token-bucket:1/s,queue=3",
        "rule \"token-bucket:1/s,queue=3\": option queue belongs to "
        "leaky-bucket: token-bucket accepts burst=, hold=, lease=, debt=, most= and name="},
@@ -284,7 +286,8 @@ static const struct {
     {"hold=5s", NULL},
     {"debt=0", "fixed-window, sliding-window, quota and token-bucket"},
     {"lease=1ms", "fixed-window, sliding-window, quota, token-bucket and in-flight"},
-    {"most=9", NULL},
+    {"most=9",
+     "fixed-window, sliding-window, sliding-log, quota, token-bucket, leaky-bucket and in-flight"},
     {"name=x", NULL},
 };
 
@@ -293,10 +296,13 @@ static void sends_an_option_to_where_it_belongs(void **state) {
   for (int kind = 0; kind < WEIR_RULE_KINDS; kind++) {
     const char *name = weir_rule_kind_name((weir_rule_kind)kind);
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-      char text[80], belongs[120], accepts[80];
+      char text[80], belongs[160], accepts[80];
       weir_stack stack;
       weir_message message = {""};
-      snprintf(text, sizeof text, "%s:9/m,%s", name, options[i].option);
+      bool shared = kind == WEIR_SHARED_WINDOW; /* has a "cells" of its own */
+      if (shared && i == 0) continue;
+      snprintf(text, sizeof text, shared ? "%s:9000/m,weights=a:1,%s" : "%s:9/m,%s", name,
+               options[i].option);
       weir_status status = weir_stack_parse(text, 64, &stack, &message);
       if (options[i].owners == NULL || strstr(options[i].owners, name) != NULL) {
         if (status != WEIR_OK) fail_msg("%s", message.text);

@@ -35,14 +35,15 @@ static void knows_every_algorithm_by_its_name(void **state) {
   } kinds[] = {{"fixed-window", WEIR_FIXED_WINDOW}, {"sliding-window", WEIR_SLIDING_WINDOW},
                {"sliding-log", WEIR_SLIDING_LOG},   {"quota", WEIR_QUOTA},
                {"token-bucket", WEIR_TOKEN_BUCKET}, {"leaky-bucket", WEIR_LEAKY_BUCKET},
-               {"in-flight", WEIR_IN_FLIGHT}};
+               {"in-flight", WEIR_IN_FLIGHT},       {"shared-window", WEIR_SHARED_WINDOW}};
   assert_int_equal(sizeof kinds / sizeof kinds[0], WEIR_RULE_KINDS);
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-    char text[40];
-    snprintf(text, sizeof text, "%s:7/90s", kinds[i].name);
+    char text[64];
+    bool shared = kinds[i].kind == WEIR_SHARED_WINDOW;
+    snprintf(text, sizeof text, "%s:70/90s%s", kinds[i].name, shared ? ",cells=8,weights=a:1" : "");
     weir_rule rule = parsed(text);
     assert_int_equal(rule.kind, kinds[i].kind);
-    assert_int_equal(rule.limit, 7);
+    assert_int_equal(rule.limit, 70);
     assert_int_equal(rule.period_us, 90000000);
     assert_string_equal(weir_rule_kind_name(rule.kind), kinds[i].name);
   }
@@ -218,6 +219,8 @@ static void a_rule_is_written_as_it_would_be_read(void **state) {
       "in-flight:1/1h,hold=1s,lease=1s,name=a",
       "leaky-bucket:5/1m",
       "leaky-bucket:1000000000/1h,queue=999999999,hold=1ms,name=a",
+      "shared-window:60000/1m,floors=50%,weights=north:5|south:3",
+      "shared-window:1000000000/400d,cells=8,floors=100%,weights=a:1000000|b:1,hold=1s,name=a",
   };
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
     char text[WEIR_RULE_TEXT_BYTES];

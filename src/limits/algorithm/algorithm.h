@@ -10,7 +10,7 @@
  *
  * Files, in the order of a decision: ask.h is a request in three parts, of one writer each, of which a
  * machine sees two; machine.c leads a group through its phases; window.c, bucket_swap.c,
- * bucket_raise.c, quota.c, log.c and in_flight.c plan operations and take in their answers, each a
+ * bucket_raise.c, quota.c, log.c, in_flight.c and shared.c plan operations and take in their answers, each a
  * weir_method (method.h) with a memory and a state of its own; decide.c says which requests are
  * admitted and what each is told, and ends what cannot be decided; settle.c gives back, and charges or
  * gives back what the real cost was beside the estimate. Below the methods stand plan.c (planning, what
@@ -173,6 +173,7 @@ typedef struct weir_rule_state {
   bool charged;   /* the store confirmed the addition */
   bool conflict;  /* others were faster: nothing was written */
   bool went_back; /* some of it was given back */
+  bool tells;     /* in a take-back: wants rounds to tell others of it, behind what goes back */
   int64_t wanted; /* what the takes that are open cost together */
   int64_t charge; /* cost that is added in this phase, of which ... */
   int64_t unused; /* ... this was not admitted and goes back */

@@ -36,7 +36,7 @@ static void machine_begin(weir_machine *machine, int64_t now_us) {
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     r->step = 0;
-    r->charged = r->conflict = r->went_back = false;
+    r->charged = r->conflict = r->went_back = r->tells = false;
     r->wanted = r->charge = r->unused = r->place = 0;
     memset(r->state, 0, r->method->state_bytes);
     r->method->begin(r);

@@ -14,7 +14,7 @@ const weir_method *const weir_methods[] = {
     [WEIR_FIXED_WINDOW] = &weir_window_method, [WEIR_SLIDING_WINDOW] = &weir_window_method,
     [WEIR_SLIDING_LOG] = &weir_log_method,     [WEIR_QUOTA] = &weir_quota_method,
     [WEIR_TOKEN_BUCKET] = &weir_raise_method,  [WEIR_LEAKY_BUCKET] = &weir_raise_method,
-    [WEIR_IN_FLIGHT] = &weir_in_flight_method,
+    [WEIR_IN_FLIGHT] = &weir_in_flight_method, [WEIR_SHARED_WINDOW] = &weir_shared_method,
 };
 
 int64_t weir_method_ttl_us(const weir_rule *rule, const weir_settings *settings) {

@@ -173,6 +173,7 @@ extern const weir_method weir_raise_method;  /* the same, where it raises */
 extern const weir_method weir_quota_method;
 extern const weir_method weir_log_method;
 extern const weir_method weir_in_flight_method;
+extern const weir_method weir_shared_method;
 
 extern const weir_method *const weir_methods[]; /* by the kind of a rule, where no store swaps */
 

@@ -39,7 +39,7 @@ void weir_plan_charge(weir_machine *machine, weir_rule_state *r) {
 
 void weir_plan_take_back(weir_machine *machine, weir_rule_state *r) {
   (void)machine;
-  if (r->unused > 0) r->method->plan(r, WEIR_PHASE_TAKE_BACK);
+  if (r->unused > 0 || r->tells) r->method->plan(r, WEIR_PHASE_TAKE_BACK);
 }
 
 bool weir_has_takes(const weir_frame *frame) {

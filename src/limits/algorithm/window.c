@@ -30,7 +30,7 @@
 __extension__ typedef __int128 wide;
 
 int weir_cells_room(const weir_rule *rule) {
-  return rule->kind == WEIR_SLIDING_WINDOW ? rule->cells + 2 : 1;
+  return rule->kind == WEIR_FIXED_WINDOW ? 1 : rule->cells + 2;
 }
 
 void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t ahead_us,

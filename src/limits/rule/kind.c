@@ -22,6 +22,8 @@ const weir_kind weir_kinds[WEIR_RULE_KINDS] = {
     [WEIR_LEAKY_BUCKET] = {"leaky-bucket", "lb", WEIR_KIND_MOVES | WEIR_KIND_PLACES, 1,
                            WEIR_LIMIT_MOST},
     [WEIR_IN_FLIGHT] = {"in-flight", "if", WEIR_KIND_HELD | WEIR_KIND_LEASES, 1, WEIR_LIMIT_MOST},
+    [WEIR_SHARED_WINDOW] = {"shared-window", "sh", WEIR_KIND_SLIDES | WEIR_KIND_SHARED, 1,
+                            WEIR_LIMIT_MOST},
 };
 
 const weir_rule_kind weir_kind_usual = WEIR_SLIDING_WINDOW;
@@ -64,6 +66,10 @@ bool weir_rule_settles(const weir_rule *rule) {
 
 bool weir_rule_is_held(const weir_rule *rule) {
   return weir_kinds[rule->kind].traits & WEIR_KIND_HELD;
+}
+
+bool weir_rule_is_shared(const weir_rule *rule) {
+  return weir_kinds[rule->kind].traits & WEIR_KIND_SHARED;
 }
 
 void weir_rule_count_entries(weir_rule *rule) {

@@ -16,14 +16,15 @@ enum weir_kind_trait {
   WEIR_KIND_PLACES = 1 << 6,  /* weir_rule_gives_places() */
   WEIR_KIND_LEASES = 1 << 7,  /* lease= is accepted */
   WEIR_KIND_SETTLES = 1 << 8, /* weir_rule_settles() */
-  WEIR_KIND_HELD = 1 << 9     /* weir_rule_is_held() */
+  WEIR_KIND_HELD = 1 << 9,    /* weir_rule_is_held() */
+  WEIR_KIND_SHARED = 1 << 10  /* weir_rule_is_shared() */
 };
 
 typedef struct weir_kind {
   const char *name;
   const char *tag; /* "fw": what the tag of its counters begins with */
   unsigned traits; /* enum weir_kind_trait */
-  int cells;       /* of a rule without cells= */
+  int cells;       /* of a rule without cells=; of a shared window, which it has then, see layout.c */
   int64_t limit_most;
 } weir_kind;
 
@@ -40,5 +41,14 @@ void weir_rule_count_entries(weir_rule *rule);
  * keeps back. Fails where a rate is too fast, a burst too long, or where the rule cannot have
  * such a lease or debt. `message` may be NULL. In layout.c. */
 weir_status weir_rule_measure(weir_rule *rule, weir_message *message);
+
+/* How many cells a shared window has that says nothing of them. In shares.c, as is the rest. */
+int weir_shares_cells(int64_t period_us);
+
+/* Takes in what weights= says; false: it is none that is accepted. */
+bool weir_shares_read(weir_rule *rule, const char *text, size_t length);
+
+/* Finds cells, floors and weights; fails where a floor comes to nothing. */
+weir_status weir_shares_measure(weir_rule *rule, weir_message *message);
 
 #endif

@@ -77,6 +77,7 @@ int64_t weir_rule_bound(const weir_rule *rule) {
 }
 
 int64_t weir_rule_capacity(const weir_rule *rule) {
+  if (weir_rule_is_shared(rule)) return rule->limit - (rule->cells + 1) * rule->floor_of_cell;
   return weir_rule_moves_in_time(rule) ? rule->burst - rule->reserve : rule->limit;
 }
 
@@ -216,6 +217,7 @@ static weir_status check_debt(const weir_rule *rule, weir_message *message) {
 weir_status weir_rule_measure(weir_rule *rule, weir_message *message) {
   weir_status status = WEIR_OK;
   if (weir_rule_moves_in_time(rule)) status = measure_bucket(rule, message);
+  if (weir_rule_is_shared(rule)) status = weir_shares_measure(rule, message);
   if (status == WEIR_OK && rule->lease_us > 0) status = measure_lease(rule, message);
   if (status == WEIR_OK && rule->debt > 0) status = check_debt(rule, message);
   return status;
@@ -276,7 +278,7 @@ static void write_tag(weir_rule *rule) {
   char *at = prefix, *end = prefix + sizeof prefix;
   bool cells = weir_rule_has_cells(rule);
   at += snprintf(at, (size_t)(end - at), "%s", weir_kinds[rule->kind].tag);
-  if (cells) at += snprintf(at, (size_t)(end - at), "%d", rule->cells);
+  if (cells || weir_rule_is_shared(rule)) at += snprintf(at, (size_t)(end - at), "%d", rule->cells);
   int64_t period_us = rule->log_us > 0 ? rule->log_us : rule->period_us;
   at += snprintf(at, (size_t)(end - at), "-%" PRId64, period_us / 1000);
   if (cells) at += snprintf(at, (size_t)(end - at), "-%dx%d", rule->lanes, rule->lane_bits);
@@ -308,6 +310,14 @@ static weir_status check_pair(const weir_stack *stack, size_t i, size_t j, weir_
     if (fault == NULL) return WEIR_OK;
     weir_message_set(message, "rules %zu and %zu are both %s and %s", i + 1, j + 1,
                      weir_rule_kind_name(one->kind), fault);
+    return WEIR_BAD_RULE;
+  }
+
+  /* What is charged to a tenant in one round and judged in the next leaves no look for others. */
+  if (weir_rule_is_shared(one) || weir_rule_is_shared(other)) {
+    weir_message_set(
+        message, "rules %zu and %zu: a %s is accepted as the only rule, without any other", i + 1,
+        j + 1, weir_rule_kind_name((weir_rule_is_shared(one) ? one : other)->kind));
     return WEIR_BAD_RULE;
   }
 

@@ -72,6 +72,9 @@ static void list_kinds(unsigned set, char list[LIST_BYTES]) {
 
 typedef enum option_name {
   CELLS,
+  SHARED_CELLS,
+  FLOORS,
+  WEIGHTS,
   STRICT,
   COUNT,
   BURST,
@@ -93,6 +96,12 @@ static const struct option {
   const char *accepted; /* which values, in a message */
 } options[OPTION_COUNT] = {
     [CELLS] = {"cells", true, WEIR_KIND_CELLS, 0, "accepted are 1, 2, 4, 8, 16, 32 and 64"},
+    [SHARED_CELLS] = {"cells", true, WEIR_KIND_SHARED, 0, "accepted are 8 to 60"},
+    [FLOORS] = {"floors", true, WEIR_KIND_SHARED, 0, "accepted are 1% to 100%"},
+    [WEIGHTS] =
+        {"weights", true, WEIR_KIND_SHARED, 0,
+         "accepted are tenants and their weights, each tenant once: north:5|south:3, a name of 1 "
+         "to 64 of A-Z a-z 0-9 _ . - and a weight of 1 to 1000000, together 2048 bytes or less"},
     [STRICT] = {"strict", false, WEIR_KIND_CELLS, 0, "strict takes no value"},
     [COUNT] = {"count", true, WEIR_KIND_COUNTS, 0, "accepted are admitted and all"},
     [BURST] = {"burst", true, WEIR_KIND_MOVES, WEIR_KIND_PLACES, "accepted are 1 to 1000000000"},
@@ -103,7 +112,7 @@ static const struct option {
                "accepted is a duration from 1ms to 1s (a whole number and ms or s)"},
     [DEBT] = {"debt", true, WEIR_KIND_SETTLES, 0,
               "accepted is a whole number from 0 to what the rule admits at once"},
-    [MOST] = {"most", true, 0, 0,
+    [MOST] = {"most", true, 0, WEIR_KIND_SHARED,
               "accepted is a whole number, the largest limit that the name will have"},
     [NAME] = {"name", true, 0, 0, "accepted are 1 to 32 of A-Z a-z 0-9 _ . -"},
 };
@@ -120,6 +129,15 @@ static bool read_value(option_name option, piece value, weir_rule *rule) {
       if (number < 1 || number > WEIR_CELLS_MOST || (number & (number - 1)) != 0) return false;
       rule->cells = (int)number;
       return true;
+    case SHARED_CELLS:
+      rule->cells = (int)number;
+      return number >= WEIR_SHARED_CELLS_LEAST && number <= WEIR_SHARED_CELLS_MOST;
+    case FLOORS:
+      if (value.length < 2 || value.text[--value.length] != '%') return false;
+      rule->floors = (int)read_number(value, 100);
+      return rule->floors >= 1;
+    case WEIGHTS:
+      return weir_shares_read(rule, value.text, value.length);
     case STRICT:
       return rule->strict = value.text == NULL;
     case COUNT:
@@ -202,6 +220,8 @@ static weir_status read_option(piece text, unsigned *seen, weir_rule *rule, weir
   if (!cut(&value, '=', &name)) value = (piece){NULL, 0};
   for (size_t i = 0; i < OPTION_COUNT && option == NULL; i++)
     if (is(name, options[i].name)) option = &options[i];
+  if (option == &options[CELLS] && belongs(&options[SHARED_CELLS], rule->kind))
+    option = &options[SHARED_CELLS];
   if (option == NULL || !belongs(option, rule->kind))
     return refuse_option(name, option, rule, message);
   unsigned bit = 1U << (option - options);
@@ -365,8 +385,11 @@ void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]) {
   weir_duration_format(rule->lease_us, lease, sizeof lease);
   at += snprintf(at, (size_t)(end - at), "%s:%" PRId64 "/%s", weir_rule_kind_name(rule->kind),
                  rule->limit, period);
-  if (rule->cells != weir_kinds[rule->kind].cells)
+  bool shared = weir_rule_is_shared(rule);
+  if (rule->cells != (shared ? weir_shares_cells(rule->period_us) : weir_kinds[rule->kind].cells))
     at += snprintf(at, (size_t)(end - at), ",cells=%d", rule->cells);
+  if (shared)
+    at += snprintf(at, (size_t)(end - at), ",floors=%d%%,weights=%s", rule->floors, rule->weights);
   if (rule->strict) at += snprintf(at, (size_t)(end - at), ",strict");
   if (bursts && rule->burst != rule->limit)
     at += snprintf(at, (size_t)(end - at), ",burst=%" PRId64, rule->burst);

@@ -2,7 +2,8 @@
  * a store.
  *
  * Files: kind.c has what each kind of rule is like; rule.c reads and writes the text of rules and
- * stacks; layout.c finds what the text leaves open: units of time, reserves, counters, tags.
+ * stacks; layout.c finds what the text leaves open: units of time, reserves, counters, tags; shares.c the
+ * tenants of a shared window, and their floors.
  *
  * A rule says what is limited; its layout says which counters hold it. Decisions depend on the rule
  * alone. Both are fixed once a limiter exists.
@@ -28,6 +29,9 @@ enum { WEIR_RULES_MOST = 8, WEIR_CELLS_MOST = 64, WEIR_NAME_MOST = 32, WEIR_TAG_
 #define WEIR_HOLD_MOST_US (INT64_C(60) * 1000000)
 #define WEIR_HELD_LEAST_US INT64_C(1000000)
 #define WEIR_HELD_MOST_US (INT64_C(3600) * 1000000)
+#define WEIR_SHARED_CELL_LEAST_US INT64_C(500000)
+enum { WEIR_SHARED_CELLS_LEAST = 8, WEIR_SHARED_CELLS_MOST = 60 };
+enum { WEIR_TENANT_MOST = 64, WEIR_WEIGHT_MOST = 1000000, WEIR_WEIGHTS_MOST = 2048 };
 #define WEIR_LEASE_LEAST_US INT64_C(1000)
 #define WEIR_LEASE_MOST_US INT64_C(1000000)
 
@@ -38,10 +42,11 @@ typedef enum weir_rule_kind {
   WEIR_QUOTA,
   WEIR_TOKEN_BUCKET,
   WEIR_LEAKY_BUCKET,
-  WEIR_IN_FLIGHT
+  WEIR_IN_FLIGHT,
+  WEIR_SHARED_WINDOW
 } weir_rule_kind;
 
-enum { WEIR_RULE_KINDS = WEIR_IN_FLIGHT + 1 };
+enum { WEIR_RULE_KINDS = WEIR_SHARED_WINDOW + 1 };
 
 /* As the text has it: "fixed-window". */
 const char *weir_rule_kind_name(weir_rule_kind kind);
@@ -68,13 +73,17 @@ bool weir_rule_gives_places(const weir_rule *rule);
 bool weir_rule_settles(const weir_rule *rule);
 /* What it admits is held until it is released, and is paid for anew in every period. */
 bool weir_rule_is_held(const weir_rule *rule);
+/* Its limit is divided among tenants, each with a floor that no other can take. Every request names one. */
+bool weir_rule_is_shared(const weir_rule *rule);
 
 /* Which of a key's places in a store is meant. An algorithm names it by place, index and entry; its
  * driver makes the text. */
 typedef enum weir_place {
   WEIR_PLACE_COUNT, /* "<index>": a counter, a bucket's time, a quota's or an epoch's count */
   WEIR_PLACE_OPEN,  /* "o<index>": which window of a quota is open */
-  WEIR_PLACE_ENTRY  /* "<index>.<entry>": one entry of a log; entries begin with 1 */
+  WEIR_PLACE_ENTRY, /* "<index>.<entry>": one entry of a log, or a count of a pool's cell; entries
+                       begin with 1 */
+  WEIR_PLACE_TENANT /* "t<index>.<entry>": of one tenant in a pool's cell */
 } weir_place;
 
 /* Counters hold `lanes` cells of `lane_bits` each; only sliding windows have more than one cell.
@@ -97,6 +106,8 @@ struct weir_rule {
   int64_t debt;                  /* D: how far beyond the limit a settlement may charge, 0 to
                                     weir_rule_capacity() */
   char name[WEIR_NAME_MOST + 1]; /* empty: none */
+  int floors;                    /* of a shared window: the part of L in floors, in percent */
+  char weights[WEIR_WEIGHTS_MOST + 1]; /* of its tenants, as the text has them: "north:5|south:3" */
 
   int64_t capacity; /* weir_rule_capacity(), ... */
   int64_t upper;    /* ... and weir_rule_upper(): every decision reads them */
@@ -105,11 +116,13 @@ struct weir_rule {
                        else 0 */
   int64_t
       lost_from; /* of a quota: a count that is as high is that of a lost key (algorithm/plan.h) */
-  int lanes;     /* 4, 2 or 1 */
-  int lane_bits; /* 15, 31 or 63 */
-  int unit_bits; /* k: 0, 10 or 20 */
-  int parts;     /* that a cost of 1 counts as: weir_stack_continue(); else 0 */
-  int64_t token_units; /* T, at least 1024: the rate falls short by less than 0.1 % */
+  int64_t floor_of_cell; /* of a shared window: what the floors of a cell come to, together, ... */
+  int64_t weight_of_all; /* ... and the weights of all its tenants */
+  int lanes;             /* 4, 2 or 1 */
+  int lane_bits;         /* 15, 31 or 63 */
+  int unit_bits;         /* k: 0, 10 or 20 */
+  int parts;             /* that a cost of 1 counts as: weir_stack_continue(); else 0 */
+  int64_t token_units;   /* T, at least 1024: the rate falls short by less than 0.1 % */
   char tag[WEIR_TAG_MOST + 1];
   char kin[WEIR_TAG_MOST + 1]; /* what names its limit whatever the layout: kind, period, name */
 };
@@ -157,12 +170,16 @@ int weir_rule_parts(const weir_rule *rule);
 
 /* Writes the shortest text that means this rule; two rules decide alike, but for most=, exactly when
  * these texts are equal. */
-enum { WEIR_RULE_TEXT_BYTES = 192 };
+enum { WEIR_RULE_TEXT_BYTES = 224 + WEIR_WEIGHTS_MOST };
 void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]);
 
 /* The largest cost that is ever admitted, and what a full bucket gives at once: L, B' or Q + 1. B'
- * is B without the reserve of its lease. */
+ * is B without the reserve of its lease. Of a shared window: what may be lent where nothing is used. */
 int64_t weir_rule_capacity(const weir_rule *rule);
+
+/* The weight of a tenant of a shared window, 0 where weights= does not name it; and its floor in a cell. */
+int64_t weir_rule_weight(const weir_rule *rule, const void *tenant, size_t length);
+int64_t weir_rule_floor(const weir_rule *rule, int64_t weight);
 
 /* The smallest capacity of the stack, 1 where it holds a log: no group charges more at once. */
 int64_t weir_stack_least_capacity(const weir_stack *stack);

@@ -1,0 +1,493 @@
+/* Shared windows: a tenant's floor is its own, and what all leave of the limit is lent (docs/shares.md).
+ *
+ *     charge      ADD the tenant's own count; ADD what is expected to be within its floor to F, the rest to B,
+ *                 and GET what says how much may be lent
+ *                 what the own count shows to be above the floor moves: ADD to B, SUB from F, and GET anew
+ *     look        GET the own count, and what says how much may be lent
+ *     take_back   SUB from the own count, and from B, or, where nothing is decided, from F as well
+ *
+ * Promises. What is charged within a floor is admitted by the own count alone: so no other tenant can take
+ * it, and all floors of a cell come to Cf at the most. What is lent is admitted on the B that its own
+ * addition returned, with all cells that can still change read behind that. Of all that are lent in cells
+ * m-N to m, the one that added last saw all others, and left room for every floor that may come after it.
+ * What is charged in vain, or counts in F and B at once while it moves, only denies.
+ *
+ * F is never read of the current cell, as Cf stands for it: so a floor needs no word with those who lend.
+ *
+ * The level steers, and promises nothing: up to where all who ask for more are let go, alike by weight.
+ * Each cell has one that is made once, by whoever comes first, out of what the cell before it has seen: a
+ * step of Newton's towards the level at which all that is asked below it fills the limit. It is lost, late or
+ * counted wrongly at the cost of a cell's fairness alone.
+ *
+ * F and B are counters of their own, as a process charges several tenants at once: no lane is wide enough for
+ * what all of them may charge in vain.
+ */
+#include "algorithm/shared.h"
+
+#include "algorithm/method.h"
+#include "algorithm/plan.h"
+#include "algorithm/window.h"
+
+/* --- arithmetic --------------------------------------------------------------------------------
+ */
+
+/* What of cell i cannot be lent again. Before its end + x, and of one that was read before that, floors may
+ * be missing. */
+static int64_t pool_value(const weir_rule *rule, const weir_pool_cell *cells, int64_t first, int i,
+                          int64_t final_us) {
+  bool final = cells[i].read_us >= (first + i + 1) * rule->cell_us + final_us;
+  if (first + i < 0) return 0; /* before the epoch */
+  return cells[i].lent + (final ? cells[i].floors : rule->floor_of_cell);
+}
+
+int64_t weir_pool_lendable(const weir_rule *rule, const weir_pool_cell *cells, int64_t first,
+                           int64_t final_us) {
+  int current = rule->cells;
+  int64_t before = 0, most = 0;
+  for (int j = current; j >= 0; j--) { /* of the latest end, the least cells count */
+    if (j < current) before += pool_value(rule, cells, first, j, final_us);
+    int64_t ahead = j > 0 ? cells[current + 1].lent + j * rule->floor_of_cell : 0;
+    if (before + ahead > most) most = before + ahead;
+  }
+  return rule->limit - most - cells[current].lent - rule->floor_of_cell;
+}
+
+int64_t weir_level_next(const weir_rule *rule, const weir_level_before *before) {
+  int64_t parts = WEIR_LEVEL_PARTS;
+  int64_t least = parts * rule->floor_of_cell / rule->weight_of_all;
+  int64_t most = 3 * parts * rule->limit / (2 * rule->cells);
+  int64_t aim =
+      102 * rule->limit / (100 * rule->cells); /* a little above L/N: the bound stops there */
+  int64_t gap = aim - before->used - before->missed;
+  int64_t level = before->level > 0 ? before->level : least;
+  level += parts * gap / (before->stopped > 1 ? before->stopped : 1);
+  if (level > most) level = most;
+  if (level < least) level = least;
+  return level > 0 ? level : 1;
+}
+
+int64_t weir_level_most(int64_t level, int64_t weight) {
+  return level * weight / WEIR_LEVEL_PARTS; /* below 2^38 times 2^20 */
+}
+
+/* --- what is known -----------------------------------------------------------------------------
+ */
+
+/* What the store keeps of a cell, for the pool and for each tenant. */
+enum { POOL_FLOORS = 1, POOL_LENT, POOL_LEVEL, POOL_STOPPED, POOL_MISSED };
+enum { TENANT_OWN, TENANT_WANTED, TENANT_TOLD, TENANT_KINDS };
+
+enum { NOT_READ = -1, LONG_PAST = -1000 /* of an index: no cell that counts is so early */ };
+
+typedef struct shared_state {
+  int64_t own, floors,
+      lent;       /* of the charge, what the store is certain to have: F and B together */
+  int64_t kept;   /* of what is in B: admitted */
+  int64_t wanted; /* to be told of the tenant: what it asked below the level in vain, ... */
+  int64_t missed; /* ... and to the pool: so much of that is new */
+  weir_level_before before; /* as far as it is read */
+  bool level_absent;        /* nobody has made the level of this cell */
+  bool stopped;             /* to be told of the tenant: the level stops it, ... */
+  bool tells_stopped;       /* ... and to the pool: nobody has told it before */
+  bool reads;               /* this phase has read what says how much may be lent */
+} shared_state;
+
+static const weir_ask *asking(const weir_rule_state *r) {
+  return &r->frame->requests->ask;
+}
+
+static int64_t own_floor(const weir_rule_state *r) {
+  return weir_rule_floor(r->rule, asking(r)->weight);
+}
+
+/* Who has no floor is let go as one of the weight 1. */
+static int64_t weight_of(const weir_rule_state *r) {
+  return asking(r)->weight > 0 ? asking(r)->weight : 1;
+}
+
+/* As long as a cell counts anywhere. */
+static int64_t shared_ttl_us(const weir_rule *rule, const weir_settings *settings) {
+  return rule->period_us + 3 * rule->cell_us + settings->final_us + WEIR_TTL_SLACK_US;
+}
+
+static void shared_begin(weir_rule_state *r) {
+  weir_shared_memory *memory = r->memory;
+  int64_t current = r->frame->now_us / r->rule->cell_us;
+  int64_t first = current - r->rule->cells, shift = first - memory->first;
+  int room = weir_cells_room(r->rule);
+  r->place = current;
+  for (int n = 0; n < room && shift != 0; n++) {
+    int to = shift > 0 ? n : room - 1 - n;
+    int64_t from = to + shift;
+    bool cached = from >= 0 && from < room;
+    memory->cells[to] = cached ? memory->cells[from] : (weir_pool_cell){0, 0, NOT_READ};
+  }
+  memory->first = first;
+  if (memory->own_cell != current) memory->own = 0;
+  memory->own_cell = current;
+}
+
+/* --- what may be had ---------------------------------------------------------------------------
+ */
+
+static int64_t lendable(const weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  return weir_pool_lendable(r->rule, memory->cells, memory->first, r->frame->settings->final_us);
+}
+
+/* While less than half of what may be lent at once is lent, no level stops anybody. */
+static int64_t free_of_level(const weir_rule_state *r) {
+  int64_t lent_most = r->rule->limit - r->rule->limit * r->rule->floors / 100;
+  return lent_most > 0 ? lendable(r) - lent_most / 2 : 0;
+}
+
+static int64_t level_room(const weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  int64_t level = memory->level_cell == r->place ? memory->level : 0;
+  return weir_level_most(level, weight_of(r)) - memory->own;
+}
+
+static int64_t shared_room(const weir_rule_state *r, const weir_ask *ask) {
+  const weir_shared_memory *memory = r->memory;
+  const shared_state *state = r->state;
+  (void)ask;
+  int64_t room = own_floor(r) - memory->own;
+  if (state->reads) {
+    int64_t lent = lendable(r), level = level_room(r), free = free_of_level(r);
+    if (lent > level) lent = level;
+    if (lent < free) lent = free;
+    if (room < lent) room = lent;
+  }
+  return room > 0 ? room : 0;
+}
+
+/* What is lent counts in the cell as well. */
+static int64_t shared_count(weir_rule_state *r, int64_t cost) {
+  weir_shared_memory *memory = r->memory;
+  shared_state *state = r->state;
+  bool is_lent = (cost > 0 ? memory->own + cost : memory->own) > own_floor(r);
+  memory->own += cost;
+  if (!is_lent) return 0;
+  memory->cells[r->rule->cells].lent += cost;
+  state->kept += cost;
+  return 0;
+}
+
+static void shared_figures(const weir_rule_state *r, const weir_ask *ask, int64_t cost, bool denied,
+                           weir_decision *decision) {
+  int64_t end_us = (r->place + 1) * r->rule->cell_us;
+  (void)cost;
+  decision->remaining = shared_room(r, ask);
+  if (denied) decision->retry_after_us = end_us - r->frame->now_us;
+  decision->reset_after_us = end_us + r->rule->period_us - r->frame->now_us;
+}
+
+/* --- answers -----------------------------------------------------------------------------------
+ */
+
+static int64_t tenant_entry(const weir_rule_state *r, int kind) {
+  return asking(r)->tenant_number * TENANT_KINDS + kind;
+}
+
+/* What is told is told on top of what the last answer showed: so much of it is below the level. */
+static void answer_wanted(weir_rule_state *r, const weir_operation *operation) {
+  shared_state *state = r->state;
+  int64_t below = level_room(r) > 0 ? level_room(r) : 0;
+  int64_t before = operation->value - operation->delta, after = operation->value;
+  state->missed = (after < below ? after : below) - (before < below ? before : below);
+  if (state->missed < 0) state->missed = 0;
+  if (after >= below) state->stopped = true;
+}
+
+static void answer_tenant(weir_rule_state *r, const weir_operation *operation) {
+  weir_shared_memory *memory = r->memory;
+  shared_state *state = r->state;
+  int kind = (int)(operation->counter.entry % TENANT_KINDS);
+  int64_t found = operation->outcome == WEIR_DONE ? operation->value : 0;
+  if (kind == TENANT_WANTED) {
+    answer_wanted(r, operation);
+  } else if (kind == TENANT_TOLD) {
+    memory->told_cell = r->place;
+    state->tells_stopped = operation->outcome == WEIR_DONE;
+  } else if (operation->kind == WEIR_ADD || operation->kind == WEIR_GET) {
+    int64_t added = operation->kind == WEIR_ADD ? operation->delta : 0;
+    state->own += added;
+    if (added > 0) r->charged = true;
+    weir_expect_compare(r, r->place, found - added);
+    memory->own = weir_count_of(found - added);
+  }
+}
+
+/* A cell of the pool: what an addition found there, else what there is. */
+static void answer_cell(weir_rule_state *r, const weir_operation *operation) {
+  weir_shared_memory *memory = r->memory;
+  shared_state *state = r->state;
+  bool floors = operation->counter.entry == POOL_FLOORS;
+  int64_t place = operation->counter.index - memory->first;
+  if (operation->kind == WEIR_SUB) return;
+  weir_pool_cell *cell = &memory->cells[place];
+  int64_t found = operation->outcome == WEIR_DONE ? operation->value : 0;
+  if (operation->kind == WEIR_ADD) {
+    r->charged = true;
+    *(floors ? &state->floors : &state->lent) += operation->delta;
+    found -= floors ? state->floors : state->lent; /* all of this charge */
+  }
+  *(floors ? &cell->floors : &cell->lent) = weir_count_of(found);
+  cell->read_us = r->frame->now_us;
+  if (operation->counter.index == r->place - 1) state->before.used = cell->floors + cell->lent;
+}
+
+static void answer_pool(weir_rule_state *r, const weir_operation *operation) {
+  weir_shared_memory *memory = r->memory;
+  shared_state *state = r->state;
+  int64_t found = operation->outcome == WEIR_DONE ? weir_count_of(operation->value) : 0;
+  bool now = operation->counter.index == r->place;
+  switch (operation->counter.entry) {
+    case POOL_LEVEL:
+      if (operation->kind == WEIR_CREATE) break;
+      if (!now) state->before.level = found;
+      if (now) state->level_absent = found == 0;
+      if (now && found > 0) memory->level = found;
+      if (now && found > 0) memory->level_cell = r->place;
+      break;
+    case POOL_STOPPED:
+      if (operation->kind == WEIR_GET) state->before.stopped = found;
+      break;
+    case POOL_MISSED:
+      if (operation->kind == WEIR_GET) state->before.missed = found;
+      break;
+    default:
+      answer_cell(r, operation);
+      break;
+  }
+}
+
+static void shared_answer(weir_rule_state *r, const weir_operation *operation) {
+  if (operation->kind == WEIR_DROP) return;
+  if (operation->counter.place == WEIR_PLACE_TENANT)
+    answer_tenant(r, operation);
+  else
+    answer_pool(r, operation);
+}
+
+/* --- rounds ------------------------------------------------------------------------------------
+ */
+
+static weir_operation *plan_pool(weir_rule_state *r, weir_operation_kind kind, int64_t cell,
+                                 int entry) {
+  weir_operation *operation = weir_plan(r, kind, WEIR_PLACE_ENTRY, cell);
+  operation->counter.entry = entry;
+  return operation;
+}
+
+static weir_operation *plan_tenant(weir_rule_state *r, weir_operation_kind kind, int tenant_kind) {
+  weir_operation *operation = weir_plan(r, kind, WEIR_PLACE_TENANT, r->place);
+  operation->counter.entry = tenant_entry(r, tenant_kind);
+  return operation;
+}
+
+/* What may be lent rests on B of all cells, and on F of those that are over. A cell that was read after its
+ * end + x is read no more: from then on it only becomes smaller. */
+static void plan_cells(weir_rule_state *r) {
+  const weir_settings *settings = r->frame->settings;
+  const weir_shared_memory *memory = r->memory;
+  int64_t width = r->rule->cell_us, current = r->place;
+  bool ahead = (r->frame->now_us + settings->ahead_us) / width > current;
+  for (int64_t cell = memory->first > 0 ? memory->first : 0; cell < current; cell++) {
+    int64_t read_us = memory->cells[cell - memory->first].read_us;
+    bool known = read_us >= (cell + 1) * width + settings->final_us && settings->cached_cells;
+    if (known && read_us <= r->frame->now_us) continue;
+    plan_pool(r, WEIR_GET, cell, POOL_FLOORS);
+    plan_pool(r, WEIR_GET, cell, POOL_LENT);
+  }
+  if (ahead) plan_pool(r, WEIR_GET, current + 1, POOL_LENT);
+}
+
+/* The level of this cell, once; and, should nobody have made it, what it is made of. */
+static void plan_level(weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  shared_state *state = r->state;
+  if (memory->level_cell == r->place || state->reads) return;
+  const weir_pool_cell *last = &memory->cells[r->rule->cells - 1];
+  state->before.used = last->floors + last->lent;
+  plan_pool(r, WEIR_GET, r->place, POOL_LEVEL);
+  if (r->place == 0) return;
+  plan_pool(r, WEIR_GET, r->place - 1, POOL_LEVEL);
+  plan_pool(r, WEIR_GET, r->place - 1, POOL_STOPPED);
+  plan_pool(r, WEIR_GET, r->place - 1, POOL_MISSED);
+}
+
+static void plan_lending(weir_rule_state *r) {
+  shared_state *state = r->state;
+  plan_level(r);
+  plan_cells(r);
+  state->reads = true;
+}
+
+/* Whoever finds none makes the level. Should another have made it meanwhile, it was out of much the same. */
+static void make_level(weir_rule_state *r) {
+  weir_shared_memory *memory = r->memory;
+  shared_state *state = r->state;
+  if (!state->level_absent) return;
+  state->level_absent = false;
+  memory->level = weir_level_next(r->rule, &state->before);
+  memory->level_cell = r->place;
+  plan_pool(r, WEIR_CREATE, r->place, POOL_LEVEL)->value = memory->level;
+}
+
+/* The part of the charge that is within the floor on top of this own count, whatever becomes of the rest. */
+static int64_t within_floor(const weir_rule_state *r, int64_t own) {
+  int64_t within = 0, floor = own_floor(r);
+  for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
+    if (claim->verdict.answered || claim->ask.kind != WEIR_TAKE) continue;
+    if (own + within + weir_claim_cost(claim, r->index) > floor) break;
+    within += weir_claim_cost(claim, r->index);
+  }
+  return within;
+}
+
+/* What the tenant's own count was said to be decides where the charge goes. What then is above the floor moves
+ * to B, in this order: at no moment is it in neither. */
+static void plan_charge(weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  shared_state *state = r->state;
+  if (r->step == 0) {
+    int64_t floors = within_floor(r, memory->own), lent = r->charge - floors;
+    plan_tenant(r, WEIR_ADD, TENANT_OWN)->delta = r->charge;
+    if (floors > 0) plan_pool(r, WEIR_ADD, r->place, POOL_FLOORS)->delta = floors;
+    if (lent > 0) plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = lent;
+    if (lent > 0) plan_lending(r);
+    return;
+  }
+  make_level(r);
+  int64_t moves = state->floors - within_floor(r, memory->own);
+  if (moves <= 0) return;
+  plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = moves;
+  plan_pool(r, WEIR_SUB, r->place, POOL_FLOORS)->delta = moves;
+  state->floors -= moves; /* whatever the answer says: none of it is subtracted once more */
+  plan_lending(r);
+}
+
+/* --- what the next level is made of ------------------------------------------------------------
+ */
+
+/* Of the takes that are denied, or will be: whether the level stops them; else what they cost is told. */
+static void begin_telling(weir_rule_state *r) {
+  shared_state *state = r->state;
+  int64_t level = level_room(r), free = free_of_level(r);
+  bool looks = r->frame->phase == WEIR_PHASE_LOOK;
+  for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
+    const weir_verdict *verdict = &claim->verdict;
+    int64_t cost = weir_claim_cost(claim, r->index);
+    bool denied = verdict->answered ? verdict->status == WEIR_OK && !verdict->decision.allowed
+                                    : looks && cost > shared_room(r, &claim->ask);
+    if (claim->ask.kind != WEIR_TAKE || !denied || claim->ask.up_to) continue;
+    if (cost > level && cost > free)
+      state->stopped = true;
+    else
+      state->wanted += cost;
+  }
+}
+
+/* A tenant is told of once in a cell, whoever does; what it asked in vain, as often as it does. */
+static void plan_telling(weir_rule_state *r) {
+  weir_shared_memory *memory = r->memory;
+  shared_state *state = r->state;
+  if (state->wanted > 0) plan_tenant(r, WEIR_ADD, TENANT_WANTED)->delta = state->wanted;
+  if (state->missed > 0) plan_pool(r, WEIR_ADD, r->place, POOL_MISSED)->delta = state->missed;
+  if (state->tells_stopped) plan_pool(r, WEIR_ADD, r->place, POOL_STOPPED)->delta = weight_of(r);
+  if (state->stopped && memory->told_cell != r->place)
+    plan_tenant(r, WEIR_CREATE, TENANT_TOLD)->value = 1;
+  state->wanted = state->missed = 0;
+  state->stopped = state->tells_stopped = false;
+}
+
+/* In one round, and behind that as many as there is something to tell. What was admitted stays: what is
+ * lent in B, what is within a floor where it was charged. */
+static void plan_take_back(weir_rule_state *r) {
+  const shared_state *state = r->state;
+  if (r->step == 0) {
+    int64_t lent = state->lent - state->kept;
+    if (lent > r->unused) lent = r->unused;
+    if (state->own > 0) plan_tenant(r, WEIR_SUB, TENANT_OWN)->delta = r->unused;
+    if (lent > 0) plan_pool(r, WEIR_SUB, r->place, POOL_LENT)->delta = lent;
+    int64_t floors = r->unused - lent < state->floors ? r->unused - lent : state->floors;
+    if (floors > 0) plan_pool(r, WEIR_SUB, r->place, POOL_FLOORS)->delta = floors;
+    r->tells = true;
+    begin_telling(r);
+  }
+  plan_telling(r);
+}
+
+static void plan_look(weir_rule_state *r) {
+  if (r->step == 0) {
+    plan_tenant(r, WEIR_GET, TENANT_OWN);
+    plan_pool(r, WEIR_GET, r->place, POOL_LENT);
+    plan_lending(r);
+    return;
+  }
+  make_level(r);
+  if (r->step == 1) begin_telling(r);
+  plan_telling(r);
+}
+
+static void shared_plan(weir_rule_state *r, weir_phase phase) {
+  if (phase == WEIR_PHASE_LOOK) plan_look(r);
+  if (phase == WEIR_PHASE_CHARGE) plan_charge(r);
+  if (phase == WEIR_PHASE_TAKE_BACK) plan_take_back(r);
+  r->step++;
+}
+
+/* --- by the memory alone -----------------------------------------------------------------------
+ */
+
+static void shared_expect(weir_rule_state *r, int64_t cost) {
+  weir_expect_add(r, r->place, cost);
+}
+
+/* No tenant goes back, as no request of one says where it was charged. */
+static bool shared_refund(weir_rule_state *r, const weir_ask *ask, int64_t cost) {
+  (void)ask;
+  (void)cost;
+  r->unused = 0;
+  return true;
+}
+
+/* What others have changed since is not known, so nothing is told without the store. */
+static bool shared_recall(weir_rule_state *r) {
+  (void)r;
+  return false;
+}
+
+static void shared_known(const weir_rule_state *r, weir_known *known) {
+  (void)r;
+  known->count = 0;
+}
+
+static void shared_forget(void *memory) {
+  weir_shared_memory *shared = memory;
+  shared->first = shared->own_cell = LONG_PAST;
+}
+
+const weir_method weir_shared_method = {
+    .stage = WEIR_STAGE_COUNTERS,
+    .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB,
+    .memory_bytes = sizeof(weir_shared_memory),
+    .cell_bytes = sizeof(weir_pool_cell),
+    .state_bytes = sizeof(shared_state),
+    .operations_most = WEIR_SHARED_CELLS_MOST + 10, /* each cell but the last two is read twice */
+    .ttl_us = shared_ttl_us,
+    .begin = shared_begin,
+    .blind = weir_always_blind,
+    .plan = shared_plan,
+    .answer = shared_answer,
+    .room = shared_room,
+    .oldest_us = weir_read_now_us,
+    .count = shared_count,
+    .figures = shared_figures,
+    .expect = shared_expect,
+    .refund = shared_refund,
+    .recall = shared_recall,
+    .known = shared_known,
+    .forget = shared_forget,
+};

@@ -1,0 +1,58 @@
+/* The arithmetic of a shared window, at the head of shared.c: what may be lent at a moment, and up to where
+ * a tenant above its floor is let go.
+ *
+ * Time is cut into N + 1 cells that count, k - N to k, of the width S = ceil(W/N), and the one ahead. In each
+ * the floors of all tenants come to Cf at the most, F is what was charged within them and B what was lent.
+ * A cell is final once it was read after its end + x: then no floor of it can be on its way any more.
+ *
+ *     v(c) = B(c) + (final ? F(c) : Cf)       of a cell before k
+ *     for all j = 0..N:  v(k-N+j) + ... + v(k-1)  +  B(k) + Cf  +  (j > 0 ? B(k+1) + j Cf : 0)  <=  L
+ *
+ * Cf stands for what floors have taken in a cell and may still take. j says how many cells later the window
+ * ends that is looked at: the floors of those cells must fit in it as well.
+ */
+#ifndef WEIR_ALGORITHM_SHARED_H
+#define WEIR_ALGORITHM_SHARED_H
+
+#include "algorithm/algorithm.h"
+
+/* A cell of a pool as it was read. */
+typedef struct weir_pool_cell {
+  int64_t floors;  /* F */
+  int64_t lent;    /* B */
+  int64_t read_us; /* `now` of the round that read the older of them; below 0: not read */
+} weir_pool_cell;
+
+/* What a process keeps of one tenant of a pool. */
+typedef struct weir_shared_memory {
+  int64_t first;      /* which cell cells[0] is */
+  int64_t own_cell;   /* the cell in which ... */
+  int64_t own;        /* ... so much was charged for this tenant */
+  int64_t level_cell; /* the cell of which ... */
+  int64_t level;      /* ... this is the level */
+  int64_t told_cell;  /* the last cell of which it was told that the level stops this tenant */
+  weir_pool_cell cells[];
+} weir_shared_memory;
+
+/* Levels are per weight of 1, in parts of a cost. */
+enum { WEIR_LEVEL_PARTS = 1024 };
+
+/* Of a cell that is over, what its level's successor is found by. */
+typedef struct weir_level_before {
+  int64_t level;   /* 0: it has none */
+  int64_t used;    /* F + B */
+  int64_t missed;  /* what was asked below the level in vain */
+  int64_t stopped; /* the weights of the tenants that the level stopped */
+} weir_level_before;
+
+/* What may still be lent at a moment in cells[N], the current one. Below 0: so much too much is there. */
+int64_t weir_pool_lendable(const weir_rule *rule, const weir_pool_cell *cells, int64_t first,
+                           int64_t final_us);
+
+/* The level of the next cell. */
+int64_t weir_level_next(const weir_rule *rule, const weir_level_before *before);
+
+/* The largest own count in a cell, for a tenant of this weight, that is above no level. */
+int64_t weir_level_most(int64_t level, int64_t weight);
+
+#endif

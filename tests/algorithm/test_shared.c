@@ -1,0 +1,328 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "algorithm/shared.h"
+#include "fake.h"
+
+#define SECOND INT64_C(1000000)
+#define BEGIN (INT64_C(1000) * SECOND) /* of a cell and of a window */
+
+/* --- what may be lent ---------------------------------------------------------------------------
+ */
+
+/* 8 cells of 1 s, Cf = 50. */
+static weir_stack shared_rule(const char *text) {
+  weir_stack stack;
+  weir_message message;
+  if (weir_stack_parse(text, 64, &stack, &message) != WEIR_OK) fail_msg("%s", message.text);
+  return stack;
+}
+
+static const char *const rule_text = "shared-window:1000/8s,floors=50%,weights=a:3|b:1|c:1";
+
+static void lends_what_all_floors_leave(void **state) {
+  (void)state;
+  weir_stack stack = shared_rule(rule_text);
+  const weir_rule *rule = &stack.rules[0];
+  weir_pool_cell cells[10] = {{0}};
+  assert_int_equal(rule->cells, 8);
+  assert_int_equal(rule->floor_of_cell, 50);
+  for (int i = 0; i < 8; i++)
+    cells[i].read_us = BEGIN + 9 * SECOND;
+  assert_int_equal(weir_pool_lendable(rule, cells, 1000, 100000), 1000 - 9 * 50);
+  assert_int_equal(rule->capacity, 1000 - 9 * 50);
+
+  /* What a cell from before holds counts until it leaves: floors of later cells take its place. */
+  cells[3] = (weir_pool_cell){30, 340, BEGIN + 9 * SECOND};
+  assert_int_equal(weir_pool_lendable(rule, cells, 1000, 100000), 1000 - 370 - 50 - 3 * 50);
+  cells[0] = (weir_pool_cell){50, 350, BEGIN + 9 * SECOND};
+  assert_int_equal(weir_pool_lendable(rule, cells, 1000, 100000), 1000 - 400 - 370 - 50);
+
+  /* What is lent in this cell and the one ahead, and what may still be on its way. */
+  cells[8].lent = 20;
+  assert_int_equal(weir_pool_lendable(rule, cells, 1000, 100000), 1000 - 400 - 370 - 50 - 20);
+  cells[7].read_us = BEGIN + 8 * SECOND - 1;
+  assert_int_equal(weir_pool_lendable(rule, cells, 1000, 0), 1000 - 400 - 370 - 50 - 20 - 50);
+  cells[9].lent = 300;
+  assert_int_equal(weir_pool_lendable(rule, cells, 1000, 0),
+                   1000 - 370 - 50 - 20 - 50 - 300 - 3 * 50);
+}
+
+static void steps_to_the_level_that_fills_the_limit(void **state) {
+  (void)state;
+  weir_stack stack = shared_rule(rule_text);
+  const weir_rule *rule = &stack.rules[0];
+  int64_t least = 1024 * 50 / 5, most = 3 * 1024 * 1000 / 16;
+  weir_level_before before = {0, 0, 0, 0};
+  assert_int_equal(weir_level_next(rule, &before), 1024 * 127 + least);
+  before = (weir_level_before){.level = 20 * 1024, .used = 100, .missed = 17, .stopped = 5};
+  assert_int_equal(weir_level_next(rule, &before), 22 * 1024);
+  before.used = 1000;
+  assert_int_equal(weir_level_next(rule, &before), least);
+  before = (weir_level_before){.level = 180 * 1024};
+  assert_int_equal(weir_level_next(rule, &before), most);
+  assert_int_equal(weir_level_most(22 * 1024, 3), 66);
+}
+
+/* --- one after another --------------------------------------------------------------------------
+ */
+
+/* Each client of the world is one process that asks for one tenant. */
+static const weir_decision *take(struct fake_world *world, int client, const char *tenant,
+                                 int64_t cost) {
+  weir_claim claim = {.ask = {.cost = cost, .tenant_number = tenant[0]}};
+  claim.ask.weight = weir_rule_weight(&world->stack.rules[0], tenant, 1);
+  const weir_verdict *verdict = &fake_run(world, client, claim)->verdict;
+  assert_int_equal(verdict->status, WEIR_OK);
+  return &verdict->decision;
+}
+
+static int64_t pool(struct fake_world *world, int64_t cell, int64_t entry) {
+  const struct fake_key *key = fake_key(world, WEIR_PLACE_ENTRY, cell, entry);
+  return key->present ? key->value : 0;
+}
+
+static int64_t own(struct fake_world *world, int64_t cell, const char *tenant) {
+  const struct fake_key *key = fake_key(world, WEIR_PLACE_TENANT, cell, (int64_t)tenant[0] * 3);
+  return key->present ? key->value : 0;
+}
+
+static void a_floor_needs_two_additions_and_nothing_else(void **state) {
+  (void)state;
+  struct fake_world *world = fake_open(rule_text, BEGIN + 500000, 1);
+  struct fake_client *client = &world->clients[0];
+  client->requests[0] = (weir_claim){.ask = {.cost = 30, .tenant_number = 'a', .weight = 3}};
+  fake_begin(world, client, 1);
+  assert_int_equal(client->machine->frame.operation_count, 2);
+  fake_expect(client, 0, WEIR_ADD, WEIR_PLACE_TENANT, 1000, 'a' * 3);
+  fake_expect(client, 1, WEIR_ADD, WEIR_PLACE_ENTRY, 1000, 1);
+  fake_finish_round(world, client);
+  assert_false(client->busy);
+  assert_true(client->requests[0].verdict.decision.allowed);
+  assert_int_equal(pool(world, 1000, 1), 30);
+  assert_int_equal(pool(world, 1000, 2), 0);
+  fake_close(world);
+}
+
+/* The guess of a process that knows less of the tenant than another has charged. */
+static void what_is_above_the_floor_moves_to_what_is_lent(void **state) {
+  (void)state;
+  struct fake_world *world = fake_open(rule_text, BEGIN + 500000, 1);
+  assert_true(take(world, 0, "a", 20)->allowed);
+  assert_true(take(world, 1, "a", 15)->allowed); /* 35 of 30 */
+  assert_int_equal(own(world, 1000, "a"), 35);
+  assert_int_equal(pool(world, 1000, 1), 20);
+  assert_int_equal(pool(world, 1000, 2), 15);
+  fake_close(world);
+}
+
+static void a_lone_tenant_borrows_all_that_no_floor_needs(void **state) {
+  (void)state;
+  struct fake_world *world = fake_open(rule_text, BEGIN + 500000, 1);
+  int64_t admitted = 0;
+  while (take(world, 0, "b", 5)->allowed)
+    admitted += 5;
+  assert_in_range(admitted, 275, 550); /* half of what may be lent needs no level */
+  assert_int_equal(own(world, 1000, "b"), admitted);
+  assert_int_equal(pool(world, 1000, 1) + pool(world, 1000, 2), admitted);
+  /* Others have their floors all the same. */
+  assert_true(take(world, 1, "a", 30)->allowed);
+  assert_true(take(world, 2, "c", 10)->allowed);
+  fake_close(world);
+}
+
+static void who_has_no_floor_only_borrows(void **state) {
+  (void)state;
+  struct fake_world *world = fake_open(rule_text, BEGIN + 500000, 1);
+  assert_true(take(world, 0, "z", 5)->allowed);
+  assert_int_equal(pool(world, 1000, 1), 0);
+  assert_int_equal(pool(world, 1000, 2), 5);
+  fake_close(world);
+}
+
+/* What is stopped is told once for each tenant and cell, whoever asks. */
+static void a_stopped_tenant_is_told_once(void **state) {
+  (void)state;
+  struct fake_world *world = fake_open(rule_text, BEGIN + 500000, 1);
+  while (take(world, 0, "a", 5)->allowed)
+    continue;
+  for (int i = 0; i < 4; i++)
+    assert_false(take(world, 1 + i % 2, "a", 60)->allowed);
+  assert_int_equal(pool(world, 1000, 4), 3);
+  fake_close(world);
+}
+
+static void what_is_denied_goes_back(void **state) {
+  (void)state;
+  struct fake_world *world = fake_open(rule_text, BEGIN + 500000, 1);
+  assert_false(take(world, 0, "a", 551)->allowed);
+  assert_int_equal(own(world, 1000, "a"), 0);
+  assert_int_equal(pool(world, 1000, 1) + pool(world, 1000, 2), 0);
+  fake_close(world);
+}
+
+/* --- all at once --------------------------------------------------------------------------------
+ */
+
+enum { TAKES_MOST = 60000, CELLS_MOST = 32, TENANTS = 4 };
+
+struct hunt {
+  struct fake_world *world;
+  int seed;
+  int64_t stamps[TAKES_MOST], costs[TAKES_MOST];
+  size_t admitted;
+  int64_t begun[CELLS_MOST]
+               [TENANTS]; /* by the cell in which a request began, and by that of its stamp */
+  int64_t asked[CELLS_MOST][TENANTS];
+  int denied[CELLS_MOST][TENANTS];
+};
+
+static const char *const tenants = "abcz";
+
+static int64_t floor_of(const struct hunt *hunt, int tenant) {
+  const weir_rule *rule = &hunt->world->stack.rules[0];
+  return weir_rule_floor(rule, weir_rule_weight(rule, &tenants[tenant], 1));
+}
+
+/* Every client is a process of one of three clocks, asking for one of four tenants. In half of all cells a
+ * tenant asks for its floor and no more. */
+static void begin(struct hunt *hunt, int client) {
+  struct fake_world *world = hunt->world;
+  struct fake_client *who = &world->clients[client];
+  int tenant = client % TENANTS;
+  int64_t cell = fake_clock(world, who) / SECOND - BEGIN / SECOND;
+  bool modest = (cell * 7 + tenant * 3 + hunt->seed) % 2 == 0;
+  bool peeks = fake_random(world, 20) == 0;
+  size_t count = 0;
+  for (int i = 0; i < 2; i++) {
+    weir_ask ask = {.kind = peeks ? WEIR_PEEK : WEIR_TAKE,
+                    .cost = 1 + fake_random(world, 3),
+                    .tenant_number = tenants[tenant]};
+    ask.weight = weir_rule_weight(&world->stack.rules[0], &tenants[tenant], 1);
+    if (modest && hunt->begun[cell][tenant] + ask.cost > floor_of(hunt, tenant)) continue;
+    hunt->begun[cell][tenant] += peeks ? 0 : ask.cost;
+    who->requests[count++] = (weir_claim){.ask = ask};
+    if (fake_random(world, 2) == 0) break;
+  }
+  if (count > 0) fake_begin(world, who, count);
+}
+
+/* A request that died may have been charged. */
+static void collect(struct hunt *hunt, const struct fake_client *who) {
+  int64_t cell = who->machine->frame.now_us / SECOND - BEGIN / SECOND;
+  int tenant = (int)(who - hunt->world->clients) % TENANTS;
+  for (const weir_claim *claim = who->requests; claim != NULL; claim = claim->next) {
+    bool decided = claim->verdict.answered && claim->verdict.status == WEIR_OK;
+    if (claim->ask.kind != WEIR_TAKE) continue;
+    hunt->asked[cell][tenant] += claim->ask.cost;
+    if (decided && !claim->verdict.decision.allowed) hunt->denied[cell][tenant]++;
+    if (!decided || !claim->verdict.decision.allowed) continue;
+    assert_true(hunt->admitted < TAKES_MOST);
+    hunt->stamps[hunt->admitted] = claim->verdict.decision.at_us;
+    hunt->costs[hunt->admitted++] = claim->ask.cost;
+  }
+}
+
+/* Who asked for no more than its floor in a cell was denied nothing there. */
+static size_t check_floors(const struct hunt *hunt) {
+  size_t within = 0;
+  for (int cell = 0; cell < CELLS_MOST; cell++) {
+    for (int tenant = 0; tenant < TENANTS; tenant++) {
+      if (hunt->asked[cell][tenant] == 0 || hunt->asked[cell][tenant] > floor_of(hunt, tenant))
+        continue;
+      within++;
+      assert_int_equal(hunt->denied[cell][tenant], 0);
+    }
+  }
+  return within;
+}
+
+/* The most in any period of stamps. */
+static int64_t most_in_period(const struct hunt *hunt, int64_t period_us) {
+  int64_t most = 0;
+  for (size_t i = 0; i < hunt->admitted; i++) {
+    int64_t sum = 0;
+    for (size_t j = 0; j < hunt->admitted; j++)
+      if (hunt->stamps[j] >= hunt->stamps[i] && hunt->stamps[j] < hunt->stamps[i] + period_us)
+        sum += hunt->costs[j];
+    if (sum > most) most = sum;
+  }
+  return most;
+}
+
+/* Operations of all land in any order, some late, some clients die; the clocks are apart by all that they
+ * may be. */
+static int64_t run(unsigned seed, const char *rule, int64_t *limit, size_t *admitted,
+                   size_t *within) {
+  struct hunt *hunt = calloc(1, sizeof *hunt);
+  hunt->seed = (int)seed;
+  hunt->world =
+      fake_open(rule, BEGIN + fake_random(&(struct fake_world){.seed = seed}, SECOND), seed);
+  struct fake_world *world = hunt->world;
+  int64_t end_us = world->now_us + 14 * SECOND;
+  int busy = 2 + (int)fake_random(world, FAKE_CLIENTS_MOST - 1);
+  for (int i = 0; i < FAKE_CLIENTS_MOST; i++)
+    world->clients[i].offset_us = (i % 3 - 1) * FAKE_CLOCK_ERROR_US;
+  while (world->now_us < end_us) {
+    int i = (int)fake_random(world, busy);
+    struct fake_client *who = &world->clients[i];
+    if (!who->busy) {
+      if (fake_random(world, 40) == 0) world->now_us += fake_random(world, 40000);
+      begin(hunt, i);
+    } else if (fake_random(world, 3000) == 0) {
+      collect(hunt, who);
+      fake_crash(who);
+    } else {
+      world->now_us += fake_random(world, fake_random(world, 400) == 0 ? 12000 : 60);
+      fake_step(world, who);
+      if (!who->busy) collect(hunt, who);
+    }
+  }
+  int64_t most = most_in_period(hunt, world->stack.rules[0].period_us);
+  *limit = world->stack.rules[0].limit;
+  *admitted += hunt->admitted;
+  *within += check_floors(hunt);
+  fake_close(world);
+  free(hunt);
+  return most;
+}
+
+static void is_never_over_its_limit_nor_denies_a_floor(void **state) {
+  (void)state;
+  size_t admitted = 0, within = 0;
+  int64_t nearest = 0;
+  int seeds = getenv("WEIR_SHARED_SEEDS") != NULL ? atoi(getenv("WEIR_SHARED_SEEDS")) : 40;
+  for (int seed = 1; seed <= seeds; seed++) {
+    int64_t limit;
+    const char *rule = seed % 2 == 0 ? "shared-window:100/8s,weights=a:2|b:1|c:1"
+                                     : "shared-window:200/8s,floors=90%,weights=a:5|b:2|c:1";
+    int64_t most = run((unsigned)seed, rule, &limit, &admitted, &within);
+    if (most > limit) fail_msg("seed %d: %d of %d", seed, (int)most, (int)limit);
+    if (most * 100 / limit > nearest) nearest = most * 100 / limit;
+  }
+  print_message("%zu admitted, at most %d %% of the limit, %zu times within a floor\n", admitted,
+                (int)nearest, within);
+  assert_true(within > 0);
+  assert_true(nearest >= 85);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(lends_what_all_floors_leave),
+      cmocka_unit_test(steps_to_the_level_that_fills_the_limit),
+      cmocka_unit_test(a_floor_needs_two_additions_and_nothing_else),
+      cmocka_unit_test(what_is_above_the_floor_moves_to_what_is_lent),
+      cmocka_unit_test(a_lone_tenant_borrows_all_that_no_floor_needs),
+      cmocka_unit_test(who_has_no_floor_only_borrows),
+      cmocka_unit_test(a_stopped_tenant_is_told_once),
+      cmocka_unit_test(what_is_denied_goes_back),
+      cmocka_unit_test(is_never_over_its_limit_nor_denies_a_floor),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rule/rule.h"
+
+static weir_rule parsed(const char *text) {
+  weir_stack stack;
+  weir_message message = {""};
+  if (weir_stack_parse(text, 64, &stack, &message) != WEIR_OK) fail_msg("%s", message.text);
+  return stack.rules[0];
+}
+
+static void has_cells_of_a_second_or_more_unless_told(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    int cells;
+    int64_t cell_us;
+  } rules[] = {
+      {"shared-window:60000/1m,weights=a:1", 60, 1000000},
+      {"shared-window:60000/1d,weights=a:1", 60, 1440000000},
+      {"shared-window:60000/30s,weights=a:1", 30, 1000000},
+      {"shared-window:60000/4s,weights=a:1", 8, 500000},
+      {"shared-window:60000/30s,weights=a:1,cells=60", 60, 500000},
+      {"shared-window:60000/1m,weights=a:1,cells=9", 9, 6666667},
+  };
+  for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    weir_rule rule = parsed(rules[i].text);
+    assert_int_equal(rule.cells, rules[i].cells);
+    assert_int_equal(rule.cell_us, rules[i].cell_us);
+  }
+}
+
+/* All floors of all cells that a window meets, and of one more, fit under the limit. */
+static void divides_the_floors_by_weight(void **state) {
+  (void)state;
+  weir_rule rule = parsed("shared-window:60000/1m,weights=north:5|south:3|w.e_s-T:2");
+  assert_int_equal(rule.floor_of_cell, 483);
+  assert_int_equal(rule.weight_of_all, 10);
+  assert_int_equal(weir_rule_weight(&rule, "north", 5), 5);
+  assert_int_equal(weir_rule_weight(&rule, "south", 5), 3);
+  assert_int_equal(weir_rule_weight(&rule, "w.e_s-T", 7), 2);
+  assert_int_equal(weir_rule_weight(&rule, "nort", 4), 0);
+  assert_int_equal(weir_rule_weight(&rule, "north:5", 7), 0);
+  assert_int_equal(weir_rule_weight(&rule, "North", 5), 0);
+  assert_int_equal(weir_rule_floor(&rule, 5), 241);
+  assert_int_equal(weir_rule_floor(&rule, 0), 0);
+  assert_int_equal(rule.capacity, 60000 - 61 * 483);
+  assert_int_equal(rule.upper, 60000);
+  assert_string_equal(rule.tag, "sh60-60000");
+  rule = parsed("shared-window:60000/1m,floors=100%,weights=a:1,name=x");
+  assert_int_equal(rule.floor_of_cell, 967);
+  assert_true(rule.capacity >= rule.floor_of_cell);
+  assert_string_equal(rule.tag, "sh60-60000+x");
+}
+
+static const struct {
+  const char *text, *names, *accepts;
+} bad[] = {
+    {"shared-window:60000/1m", "needs weights=", "weights=north:5|south:3"},
+    {"shared-window:60000/1m,floors=50%", "needs weights=", "weights=north:5|south:3"},
+    {"shared-window:60000/1m,weights=", "weights=", "1 to 1000000"},
+    {"shared-window:60000/1m,weights=a", "weights=a", "1 to 1000000"},
+    {"shared-window:60000/1m,weights=a:0", "weights=a:0", "1 to 1000000"},
+    {"shared-window:60000/1m,weights=a:1000001", "weights=a:1000001", "1 to 1000000"},
+    {"shared-window:60000/1m,weights=a:1|", "weights=a:1|", "1 to 1000000"},
+    {"shared-window:60000/1m,weights=|a:1", "weights=|a:1", "1 to 1000000"},
+    {"shared-window:60000/1m,weights=:1", "weights=:1", "a name of 1 to 64"},
+    {"shared-window:60000/1m,weights=a b:1", "weights=a b:1", "A-Z a-z 0-9 _ . -"},
+    {"shared-window:60000/1m,weights=a:1|b:2|a:1", "weights=a:1|b:2|a:1", "each tenant once"},
+    {"shared-window:60000/1m,weights=a:1,floors=0%", "floors=0%", "1% to 100%"},
+    {"shared-window:60000/1m,weights=a:1,floors=101%", "floors=101%", "1% to 100%"},
+    {"shared-window:60000/1m,weights=a:1,floors=50", "floors=50", "1% to 100%"},
+    {"shared-window:60000/1m,weights=a:1,cells=7", "cells=7", "8 to 60"},
+    {"shared-window:60000/1m,weights=a:1,cells=61", "cells=61", "8 to 60"},
+    {"shared-window:60000/1m,weights=a:1,cells=8,cells=9", "cells", "twice"},
+    {"shared-window:60000/20s,weights=a:1,cells=41", "41 cells", "20500ms or more, or fewer cells"},
+    {"shared-window:60000/3s,weights=a:1", "8 cells", "periods of 4s or more"},
+    {"shared-window:1000000001/1m,weights=a:1", "\"1000000001\"", "1 to 1000000000"},
+    {"shared-window:123/1m,weights=a:1", "tenant \"a\"", "a limit of 124 or more"},
+    {"shared-window:1000/1m,weights=a:9|b:1", "tenant \"b\" has a part of 1 in 10",
+     "a limit of 1240 or more, larger floors, or fewer tenants or cells"},
+    {"shared-window:60000/1m,weights=a:1,lease=1s", "option lease",
+     "shared-window accepts cells=, floors=, weights=, hold= and name="},
+    {"shared-window:60000/1m,weights=a:1,debt=1", "option debt", "shared-window accepts cells="},
+    {"shared-window:60000/1m,weights=a:1,most=90000", "option most",
+     "shared-window accepts cells="},
+    {"shared-window:60000/1m,weights=a:1,count=all", "option count",
+     "shared-window accepts cells="},
+    {"shared-window:60000/1m,weights=a:1,strict", "option strict", "shared-window accepts cells="},
+    {"sliding-window:60000/1m,floors=50%", "option floors belongs to shared-window",
+     "sliding-window accepts cells="},
+    {"shared-window:60000/1m,weights=a:1;quota:1/1d", "rules 1 and 2",
+     "shared-window is accepted as the only rule"},
+    {"quota:1/1d;shared-window:60000/1m,weights=a:1", "rules 1 and 2",
+     "shared-window is accepted as the only rule"},
+};
+
+static void says_what_is_wrong_and_what_is_accepted(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    weir_stack stack;
+    weir_message message = {""};
+    assert_int_equal(weir_stack_parse(bad[i].text, 64, &stack, &message), WEIR_BAD_RULE);
+    if (strstr(message.text, bad[i].names) == NULL || strstr(message.text, bad[i].accepts) == NULL)
+      fail_msg("%s: %s", bad[i].text, message.text);
+  }
+}
+
+/* A limit that is told as the least is one. */
+static void the_least_limit_that_is_told_is_accepted(void **state) {
+  (void)state;
+  assert_int_equal(weir_rule_floor(&(weir_rule){.floor_of_cell = 1, .weight_of_all = 1}, 1), 1);
+  weir_rule rule = parsed("shared-window:124/1m,weights=a:1");
+  assert_int_equal(weir_rule_floor(&rule, 1), 1);
+  rule = parsed("shared-window:1240/1m,weights=a:9|b:1");
+  assert_int_equal(weir_rule_floor(&rule, 1), 1);
+}
+
+static void takes_many_tenants(void **state) {
+  (void)state;
+  char text[WEIR_RULE_TEXT_BYTES], *at = text;
+  at += sprintf(at, "shared-window:120000/1m,floors=50%%,weights=");
+  for (int i = 0; i < 100; i++)
+    at += sprintf(at, "%stenant-%d:1", i > 0 ? "|" : "", i);
+  weir_rule rule = parsed(text);
+  assert_int_equal(rule.weight_of_all, 100);
+  assert_int_equal(weir_rule_floor(&rule, weir_rule_weight(&rule, "tenant-99", 9)), 9);
+  char written[WEIR_RULE_TEXT_BYTES];
+  weir_rule_write(&rule, written);
+  assert_string_equal(written, text);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(has_cells_of_a_second_or_more_unless_told),
+      cmocka_unit_test(divides_the_floors_by_weight),
+      cmocka_unit_test(says_what_is_wrong_and_what_is_accepted),
+      cmocka_unit_test(the_least_limit_that_is_told_is_accepted),
+      cmocka_unit_test(takes_many_tenants),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
