@@ -471,7 +471,7 @@ static void shared_forget(void *memory) {
 
 const weir_method weir_shared_method = {
     .stage = WEIR_STAGE_COUNTERS,
-    .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB,
+    .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB | WEIR_NEED_CREATE,
     .memory_bytes = sizeof(weir_shared_memory),
     .cell_bytes = sizeof(weir_pool_cell),
     .state_bytes = sizeof(shared_state),

@@ -130,6 +130,24 @@ void weir_key_read(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const void
   key->hash = weir_hash_end_64(weir_hash_take(s, key->words[whole], 1));
 }
 
+/* No number is 0, as that word of a long key is. */
+void weir_key_read_tenant(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const void *pool,
+                          size_t length, int64_t tenant_number, weir_key *key) {
+  weir_key_hash(secret, pool, length, key->words);
+  key->words[2] = (uint64_t)tenant_number;
+  key->words[WEIR_KEY_WORDS - 1] = UINT64_MAX;
+  key->hash = weir_hash_64(secret, key->words, sizeof key->words);
+}
+
+int64_t weir_key_tenant(const void *tenant, size_t length) {
+  const uint64_t most = UINT64_C(1) << 58;
+  unsigned char hash[16];
+  uint64_t number;
+  crypto_generichash(hash, sizeof hash, tenant, length, NULL, 0);
+  memcpy(&number, hash, sizeof number);
+  return (int64_t)(number % most) + 1;
+}
+
 void weir_key_fingerprint(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const weir_key *key,
                           uint64_t hash[2]) {
   size_t last = WEIR_KEY_WORDS - 1;

@@ -54,6 +54,15 @@ typedef struct weir_key {
 void weir_key_read(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const void *bytes,
                    size_t length, weir_key *key);
 
+/* The same of one tenant of a pool, which is a key: its fingerprint is the pool's, so that all counters of a
+ * pool are told apart by their entries, and stand at one home. */
+void weir_key_read_tenant(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const void *pool,
+                          size_t length, int64_t tenant_number, weir_key *key);
+
+/* The number of a tenant, the same in every process: 1 to 2^58. It is of a hash that no two names are known to
+ * share. */
+int64_t weir_key_tenant(const void *tenant, size_t length);
+
 /* The weir_key_hash() of a key that was read. */
 void weir_key_fingerprint(const unsigned char secret[WEIR_KEY_SECRET_BYTES], const weir_key *key,
                           uint64_t hash[2]);

@@ -99,6 +99,12 @@ static bool may_stay(const weir_limiter *limiter, bool waits) {
 
 /* What a limiter's rules, and a request that may wait, leave of it. */
 static weir_status check_rules(const weir_limiter *limiter, bool waits, weir_message *message) {
+  if (limiter->shared) {
+    weir_message_set(message,
+                     "a %s gives nothing back, and so is no member of a decision of several keys",
+                     weir_rule_kind_name(limiter->stack.rules[0].kind));
+    return WEIR_BAD_ARGUMENT;
+  }
   for (size_t i = 0; i < limiter->stack.count; i++) {
     if (!weir_rule_is_held(&limiter->stack.rules[i])) continue;
     weir_message_set(message,

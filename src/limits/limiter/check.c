@@ -7,6 +7,7 @@
 #include "store/process.h"
 
 /* Others may come to mean something: until then they are refused. */
+enum { SHOWN_MOST = 80 /* of a rule's text */ };
 enum { REQUEST_FLAGS = WEIR_REQUEST_PEEK | WEIR_REQUEST_UP_TO };
 
 /* --- settlements -------------------------------------------------------------------------------
@@ -129,6 +130,11 @@ weir_status weir_refund_check(const weir_limiter *limiter, int64_t cost, const w
                               weir_message *message) {
   weir_status status = check_taken(taken, false, message);
   if (status != WEIR_OK) return status;
+  if (limiter->shared) {
+    weir_message_set(message, "nothing goes back to a %s: what it admitted counts for its period",
+                     weir_rule_kind_name(limiter->stack.rules[0].kind));
+    return WEIR_BAD_ARGUMENT;
+  }
   int64_t most = most_taken(limiter);
   if (taken->cost < most) most = taken->cost;
   if (cost >= 1 && cost <= most) return WEIR_OK;
@@ -215,6 +221,14 @@ static weir_status check_extra_size(const weir_extra *extra, weir_message *messa
   return WEIR_BAD_ARGUMENT;
 }
 
+static weir_status refuse_without_tenant(const weir_limiter *limiter, weir_message *message) {
+  weir_message_set(message,
+                   "a request of %.*s names no tenant: accepted is one of 1 byte or more, as "
+                   "weir_decide_extra() takes it",
+                   SHOWN_MOST, limiter->texts[0]);
+  return WEIR_BAD_ARGUMENT;
+}
+
 static weir_status check_extra(const weir_limiter *limiter, const weir_extra *extra,
                                weir_message *message) {
   weir_status status = check_extra_size(extra, message);
@@ -232,6 +246,8 @@ static weir_status check_extra(const weir_limiter *limiter, const weir_extra *ex
                      extra->limit, limiter->texts[0]);
     return WEIR_BAD_ARGUMENT;
   }
+  if (limiter->shared && extra->tenant != NULL && extra->tenant_length > 0) return WEIR_OK;
+  if (limiter->shared) return refuse_without_tenant(limiter, message);
   if (extra->tenant != NULL || extra->tenant_length != 0) {
     weir_message_set(message, "a tenant for %s: this rule has no tenants, and accepted is none",
                      limiter->texts[0]);
@@ -241,11 +257,13 @@ static weir_status check_extra(const weir_limiter *limiter, const weir_extra *ex
 }
 
 void weir_request_say(const weir_limiter *limiter, const weir_extra *extra, weir_ask *ask) {
-  (void)limiter;
   if (extra == NULL) return;
   ask->limit = extra->limit;
   ask->tenant = extra->tenant;
   ask->tenant_length = extra->tenant_length;
+  if (!limiter->shared) return;
+  ask->tenant_number = weir_key_tenant(extra->tenant, extra->tenant_length);
+  ask->weight = weir_rule_weight(&limiter->stack.rules[0], extra->tenant, extra->tenant_length);
 }
 
 /* Comes before anything that locks: in a child of the process that created the limiter, a lock that
@@ -259,6 +277,7 @@ weir_status weir_request_check_all(weir_limiter *limiter, const weir_request *re
     return WEIR_BAD_KEY;
   }
   if (extra != NULL) status = check_extra(limiter, extra, message);
+  if (extra == NULL && limiter->shared) return refuse_without_tenant(limiter, message);
   if (status != WEIR_OK) return status;
   if (request->flags & WEIR_REQUEST_SETTLE) return check_settlement(limiter, request, message);
   if (request->costs == NULL && (request->cost < 1 || request->cost > WEIR_COST_MOST)) {

@@ -56,8 +56,7 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_waiting *reque
     atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_relaxed);
     return;
   }
-  weir_key_read(limiter->store->secret, request->claim.ask.key, request->claim.ask.key_length,
-                &key);
+  weir_limiter_find(limiter, &request->claim.ask, &key);
   weir_call_join_at(call, limiter, request, &key, at);
 }
 
@@ -166,7 +165,8 @@ void weir_call_name(const weir_limiter *limiter, const uint64_t fingerprint[2], 
                     size_t encoded_length, weir_operation *operations, size_t count,
                     char (*texts)[WEIR_COUNTER_KEY_MOST]) {
   static const char place_marks[] = {
-      [WEIR_PLACE_COUNT] = '\0', [WEIR_PLACE_OPEN] = 'o', [WEIR_PLACE_ENTRY] = '\0'};
+      [WEIR_PLACE_COUNT] = '\0', [WEIR_PLACE_OPEN] = 'o', [WEIR_PLACE_ENTRY] = '\0',
+      [WEIR_PLACE_TENANT] = 't'};
   if (limiter->settings.traits & WEIR_TRAIT_IDENTITY) {
     weir_limiter_identify(limiter, fingerprint, operations, count);
     return;

@@ -117,6 +117,14 @@ static weir_table *create_table(weir_limiter *limiter) {
                            limiter->stack.count, &owner, limiter->store->secret);
 }
 
+/* No request is plain, as each names a tenant. A denial is told to the pool, so that it is never repeated. A
+ * process that cannot ask lends nothing, and knows no part of a tenant that is its own. */
+static void prepare_shared(weir_limiter *made) {
+  made->plain_cost_most = 0;
+  made->settings.local_denial = false;
+  if (made->fallback == WEIR_FALLBACK_LOCAL) made->fallback = WEIR_FALLBACK_NONE;
+}
+
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->process = weir_process_number;
 
@@ -130,10 +138,12 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
     bool held = weir_rule_is_held(&made->stack.rules[i]);
     made->cost_most[i] = held ? 0 : one_by_one ? 1 : WEIR_COST_MOST;
     if (made->cost_most[i] < made->plain_cost_most) made->plain_cost_most = made->cost_most[i];
+    made->shared = made->shared || weir_rule_is_shared(&made->stack.rules[i]);
     made->held = made->held || held;
     made->only_held = (made->only_held || i == 0) && held;
     made->one_by_one = made->one_by_one || one_by_one;
   }
+  if (made->shared) prepare_shared(made);
   prepare_prefixes(made);
   weir_limiter_guard_clock(made);
   made->leases = made->leases && made->stack.rules[0].lease_us > 0 && !made->held;

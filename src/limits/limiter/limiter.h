@@ -67,6 +67,7 @@ struct weir_limiter {
   size_t memo_keys;   /* as the options say; else set by weir_limiter_finish() */
   int64_t group_most; /* cost: the most that a group charges */
   bool held;          /* some rule's places are held */
+  bool shared;        /* the rule divides its limit: every request names a tenant */
   bool one_by_one;    /* every request is a group of its own: always under a log */
   int64_t
       cost_most[WEIR_RULES_MOST]; /* of one request; 1 under a log, which has entries for them */
@@ -251,6 +252,16 @@ weir_status weir_limiter_answer(weir_limiter *limiter, weir_waiting *request,
 static inline weir_status weir_no_memory(weir_message *message) {
   weir_message_set(message, "%s", weir_status_text(WEIR_NO_MEMORY));
   return WEIR_NO_MEMORY;
+}
+
+/* Where this process finds what it knows of what is asked for: a key, or one tenant of it. */
+static inline void weir_limiter_find(const weir_limiter *limiter, const weir_ask *ask,
+                                     weir_key *key) {
+  const unsigned char *secret = limiter->store->secret;
+  if (ask->tenant == NULL)
+    weir_key_read(secret, ask->key, ask->key_length, key);
+  else
+    weir_key_read_tenant(secret, ask->key, ask->key_length, ask->tenant_number, key);
 }
 
 /* The entry of a key, its shard locked. NULL, and nothing locked, when there is no memory. */

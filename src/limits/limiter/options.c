@@ -158,6 +158,15 @@ weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *
                        (held_least_us + 999) / 1000, WEIR_HELD_MARGINS);
       return WEIR_BAD_RULE;
     }
+    if (weir_rule_is_shared(rule) && rule->cell_us <= limiter->settings.final_us) {
+      weir_message_set(message,
+                       "rule %zu (%s): cells of %" PRId64
+                       " ms are too short for these clocks and deadlines: accepted are more than "
+                       "%" PRId64 " ms, 2 * clock_error_us + deadline_us",
+                       i + 1, weir_rule_kind_name(rule->kind), rule->cell_us / 1000,
+                       limiter->settings.final_us / 1000);
+      return WEIR_BAD_RULE;
+    }
     if (has_traits(weir_method_of(rule, traits)->needs, traits)) continue;
     weir_message_set(message,
                      "rule %zu (%s) needs a store with SWAP or RAISE: backend %s has neither",

@@ -53,8 +53,7 @@ weir_status weir_limiter_answer(weir_limiter *limiter, weir_waiting *request,
                                 weir_message *message) {
   weir_moment at = weir_limiter_moment(limiter);
   weir_key key;
-  weir_key_read(limiter->store->secret, request->claim.ask.key, request->claim.ask.key_length,
-                &key);
+  weir_limiter_find(limiter, &request->claim.ask, &key);
   if (weir_know(limiter, request, &key, at, WEIR_SHOWN, NULL)) return WEIR_OK;
   return answer(limiter, request, &key, at, message);
 }
@@ -132,6 +131,12 @@ weir_status weir_limiter_reset(weir_limiter *limiter, const void *key, size_t ke
                                weir_message *message) {
   weir_request request = {
       .key = key, .key_length = key_length, .cost = 1, .flags = WEIR_REQUEST_PEEK};
+  if (limiter->shared) {
+    weir_message_set(message,
+                     "a %s has no reset: nobody can list its tenants, and one period ends all",
+                     weir_rule_kind_name(limiter->stack.rules[0].kind));
+    return WEIR_BAD_ARGUMENT;
+  }
   weir_status status = weir_request_check(limiter, &request, NULL, message);
   if (status == WEIR_OK) {
     weir_waiting state;

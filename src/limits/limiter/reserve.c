@@ -82,6 +82,11 @@ weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *reques
   if (limiter->held) asked.flags |= WEIR_REQUEST_PEEK;
   weir_status status = weir_request_check(limiter, &asked, extra, message);
   if (status != WEIR_OK) return status;
+  if (limiter->shared) {
+    weir_message_set(message, "a %s takes no reservations: nothing goes back to it",
+                     weir_rule_kind_name(limiter->stack.rules[0].kind));
+    return WEIR_BAD_ARGUMENT;
+  }
   if (request->flags & (WEIR_REQUEST_PEEK | WEIR_REQUEST_SETTLE)) {
     weir_message_set(
         message, "%s in a reservation: accepted is WEIR_REQUEST_UP_TO",

@@ -477,7 +477,7 @@ static bool know(weir_limiter *limiter, weir_request *request, const weir_extra 
     weir_waiting state;
     weir_request_begin(limiter, request, extra, &state);
     weir_key key;
-    weir_key_read(limiter->store->secret, state.claim.ask.key, state.claim.ask.key_length, &key);
+    weir_limiter_find(limiter, &state.claim.ask, &key);
     if (!weir_know(limiter, &state, &key, at, WEIR_LOCKED, NULL)) return false;
     request->decision = state.claim.verdict.decision;
     if (request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
