@@ -176,7 +176,7 @@ struct hunt {
   struct fake_world *world;
   int seed;
   bool all_floors; /* are asked for in every cell, and no more of those who have one */
-  bool at_edges;   /* of cells, floors are asked for, and loans between them */
+  enum { ANYWHERE, LOANS_BETWEEN, AT_EDGES, MODES } mode; /* where in a cell what is asked for */
   int64_t stamps[TAKES_MOST], costs[TAKES_MOST];
   size_t admitted;
   int64_t begun[CELLS_MOST]
@@ -203,7 +203,8 @@ static void begin(struct hunt *hunt, int client) {
   int64_t into_us = fake_clock(world, who) % SECOND;
   bool peeks = fake_random(world, 20) == 0, between = into_us > 40000 && into_us < SECOND - 40000;
   size_t count = 0;
-  if (hunt->at_edges && (between != (tenants[tenant] == 'z')) && fake_random(world, 9) > 0) return;
+  bool elsewhere = between != (hunt->mode == LOANS_BETWEEN && tenants[tenant] == 'z');
+  if (hunt->mode != ANYWHERE && elsewhere && fake_random(world, 9) > 0) return;
   for (int i = 0; i < 2; i++) {
     weir_ask ask = {.kind = peeks ? WEIR_PEEK : WEIR_TAKE,
                     .cost = 1 + fake_random(world, 3),
@@ -268,7 +269,7 @@ static int64_t run(unsigned seed, const char *rule, int64_t *limit, size_t *admi
   struct hunt *hunt = calloc(1, sizeof *hunt);
   hunt->seed = (int)seed;
   hunt->all_floors = strstr(rule, "=100%") != NULL;
-  hunt->at_edges = seed / 4 % 2 != 0;
+  hunt->mode = seed / 4 % MODES;
   hunt->world =
       fake_open(rule, BEGIN + fake_random(&(struct fake_world){.seed = seed}, SECOND), seed);
   struct fake_world *world = hunt->world;
@@ -282,7 +283,7 @@ static int64_t run(unsigned seed, const char *rule, int64_t *limit, size_t *admi
     if (!who->busy) {
       bool between = (world->now_us + SECOND - 200000) % SECOND < SECOND - 250000;
       if (fake_random(world, 40) == 0)
-        world->now_us += fake_random(world, hunt->at_edges && between ? 300000 : 40000);
+        world->now_us += fake_random(world, hunt->mode != ANYWHERE && between ? 300000 : 40000);
       begin(hunt, i);
     } else if (fake_random(world, 3000) == 0) {
       collect(hunt, who);

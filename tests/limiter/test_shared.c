@@ -1,0 +1,222 @@
+/* Tenants of a pool, through limiters. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "limiter/stores.h"
+#include "limiter/world.h"
+
+/* Cells of 10 s, Cf = 50: a has a floor of 30, b and c of 10. */
+static const char *const rule = "shared-window:1000/80s,cells=8,weights=a:3|b:1|c:1";
+
+static void on_each_store(void (*test)(world *w)) {
+  for (int store = 0; store < STORES; store++) {
+    char url[STORE_URL_BYTES];
+    world w;
+    world_open(&w, stores_url(store, url), rule, NULL);
+    world_set(&w, 5 * SECOND_US);
+    test(&w);
+    world_close(&w);
+  }
+}
+
+static weir_status ask(weir_limiter *limiter, const char *pool, const char *tenant, int64_t cost,
+                       uint32_t flags, weir_decision *decision) {
+  weir_extra extra = WEIR_EXTRA_INIT;
+  const weir_extra *extras = &extra;
+  weir_message why = {""};
+  weir_request request = {.key = pool, .key_length = strlen(pool), .cost = cost, .flags = flags};
+  extra.tenant = tenant;
+  extra.tenant_length = strlen(tenant);
+  weir_status status = weir_decide_extra(&limiter, &request, &extras, 1, &why);
+  if (status != WEIR_OK) fail_msg("%s", why.text);
+  *decision = request.decision;
+  return request.status;
+}
+
+static bool take(weir_limiter *limiter, const char *pool, const char *tenant, int64_t cost) {
+  weir_decision decision;
+  assert_int_equal(ask(limiter, pool, tenant, cost, 0, &decision), WEIR_OK);
+  return decision.allowed;
+}
+
+/* All that a tenant gets in this cell, one cost after another. */
+static int64_t drain(weir_limiter *limiter, const char *pool, const char *tenant, int64_t cost) {
+  int64_t got = 0;
+  while (take(limiter, pool, tenant, cost))
+    got += cost;
+  return got;
+}
+
+static void floors_stay_whoever_borrows(world *w) {
+  weir_limiter *other = world_limiter(w, rule, NULL);
+  int64_t got = drain(w->limiter, "pool", "b", 5);
+  assert_in_range(got, 275, 550);
+  got += drain(other, "pool", "b", 1);
+  assert_in_range(got, 275, 550);
+  for (int i = 0; i < 3; i++)
+    assert_true(take(i % 2 == 0 ? other : w->limiter, "pool", "a", 10));
+  assert_true(take(other, "pool", "c", 10));
+  weir_limiter_destroy(other);
+}
+
+static void every_store_keeps_floors(void **state) {
+  (void)state;
+  on_each_store(floors_stay_whoever_borrows);
+}
+
+/* What is lent now is gone for a window; the floors of every later cell are there. */
+static void floors_come_again_in_each_cell(world *w) {
+  drain(w->limiter, "pool", "b", 5);
+  drain(w->limiter, "pool", "who has no floor", 5);
+  for (int cell = 1; cell < 20; cell++) {
+    world_set(w, cell * 10 * SECOND_US + 3 * SECOND_US);
+    for (int i = 0; i < 3; i++)
+      assert_true(take(w->limiter, "pool", "a", 10));
+    drain(w->limiter, "pool", "z", 7);
+    assert_true(take(w->limiter, "pool", "c", 10));
+  }
+}
+
+static void every_store_keeps_floors_for_later(void **state) {
+  (void)state;
+  on_each_store(floors_come_again_in_each_cell);
+}
+
+static void pools_do_not_meet(world *w) {
+  int64_t got = drain(w->limiter, "one", "b", 5);
+  assert_int_equal(drain(w->limiter, "two", "b", 5), got);
+}
+
+static void no_pool_takes_from_another(void **state) {
+  (void)state;
+  on_each_store(pools_do_not_meet);
+}
+
+/* Tenants of one pool are decided together, each by its own floor; their order is that of the batch. */
+static void a_batch_has_many_tenants(world *w) {
+  static const char *const tenants[] = {"a", "b", "c", "b", "a", "a"};
+  weir_limiter *limiters[6];
+  weir_request requests[6];
+  weir_extra extras[6];
+  const weir_extra *of[6];
+  weir_message why = {""};
+  for (const char *none = "xyz"; *none != '\0'; none++) /* nothing is left to be lent */
+    drain(w->limiter, "pool", none, 5);
+  for (int i = 0; i < 6; i++) {
+    limiters[i] = w->limiter;
+    requests[i] = (weir_request){.key = "pool", .key_length = 4, .cost = 10};
+    extras[i] = (weir_extra)WEIR_EXTRA_INIT;
+    extras[i].tenant = tenants[i];
+    extras[i].tenant_length = 1;
+    of[i] = &extras[i];
+  }
+  assert_int_equal(weir_decide_extra(limiters, requests, of, 6, &why), WEIR_OK);
+  for (int i = 0; i < 6; i++)
+    assert_int_equal(requests[i].decision.allowed, i != 3); /* the second 10 of b's floor of 10 */
+}
+
+static void a_batch_is_decided_by_tenant(void **state) {
+  (void)state;
+  on_each_store(a_batch_has_many_tenants);
+}
+
+static void peeks_and_long_names(world *w) {
+  char tenant[3000];
+  weir_decision decision;
+  memset(tenant, 'x', sizeof tenant - 1);
+  tenant[sizeof tenant - 1] = '\0';
+  assert_int_equal(ask(w->limiter, "pool", tenant, 5, WEIR_REQUEST_PEEK, &decision), WEIR_OK);
+  assert_true(decision.allowed);
+  assert_int_equal(decision.limit, 550);
+  assert_true(take(w->limiter, tenant, tenant, 5)); /* the pool's name is as long */
+  assert_int_equal(ask(w->limiter, "pool", "a", 600, 0, &decision), WEIR_OK);
+  assert_false(decision.allowed);
+  assert_int_equal(decision.retry_after_us, WEIR_NEVER);
+  drain(w->limiter, "pool", "b", 5);
+  assert_int_equal(ask(w->limiter, "pool", "b", 5, WEIR_REQUEST_PEEK, &decision), WEIR_OK);
+  assert_false(decision.allowed);
+  assert_int_equal(decision.retry_after_us, 5 * SECOND_US); /* the cell's end */
+}
+
+static void looks_and_takes_any_name(void **state) {
+  (void)state;
+  on_each_store(peeks_and_long_names);
+}
+
+/* --- what is refused ----------------------------------------------------------------------------
+ */
+
+static void assert_says(const weir_message *why, const char *part) {
+  if (strstr(why->text, part) == NULL) fail_msg("\"%s\" does not say \"%s\"", why->text, part);
+}
+
+static void what_it_cannot_do_is_refused(void **state) {
+  (void)state;
+  world w;
+  weir_decision decision;
+  weir_message why = {""};
+  weir_request request = {.key = "pool", .key_length = 4, .cost = 1};
+  weir_extra extra = WEIR_EXTRA_INIT, empty = WEIR_EXTRA_INIT;
+  const weir_extra *of = &extra;
+  weir_reservation *made;
+  size_t denied_by;
+  extra.tenant = "a";
+  extra.tenant_length = 1;
+  world_open(&w, "memory:", rule, NULL);
+  assert_int_equal(weir_limiter_take(w.limiter, "pool", 4, 1, &decision, &why), WEIR_BAD_ARGUMENT);
+  assert_says(&why, "names no tenant");
+  assert_int_equal(weir_limiter_wait(w.limiter, "pool", 4, 1, 0, &decision, &why),
+                   WEIR_BAD_ARGUMENT);
+  assert_says(&why, "names no tenant");
+  const weir_extra *none = &empty;
+  assert_int_equal(weir_decide_extra(&w.limiter, &request, &none, 1, &why), WEIR_BAD_ARGUMENT);
+  assert_says(&why, "names no tenant");
+  assert_int_equal(weir_limiter_reset(w.limiter, "pool", 4, &why), WEIR_BAD_ARGUMENT);
+  assert_says(&why, "has no reset");
+  assert_int_equal(weir_reserve_extra(&w.limiter, &request, &of, 1, &made, &why),
+                   WEIR_BAD_ARGUMENT);
+  assert_says(&why, "takes no reservations");
+  assert_int_equal(weir_decide_all_extra(&w.limiter, &request, &of, 1, &denied_by, &why),
+                   WEIR_BAD_ARGUMENT);
+  assert_says(&why, "gives nothing back");
+  assert_int_equal(ask(w.limiter, "pool", "a", 1, 0, &decision), WEIR_OK);
+  assert_int_equal(weir_limiter_refund(w.limiter, "pool", 4, 1, &decision, &why),
+                   WEIR_BAD_ARGUMENT);
+  assert_says(&why, "nothing goes back");
+  world_close(&w);
+}
+
+static void cells_that_are_too_short_for_the_clocks_are_refused(void **state) {
+  (void)state;
+  weir_store *store;
+  weir_limiter *limiter;
+  weir_message why = {""};
+  weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
+  options.clock_error_us = 4950000;
+  assert_int_equal(weir_store_open("memory:", &store, &why), WEIR_OK);
+  assert_int_equal(weir_limiter_create(store, rule, &options, &limiter, &why), WEIR_BAD_RULE);
+  assert_says(&why, "cells of 10000 ms are too short");
+  options.clock_error_us = 4900000;
+  assert_int_equal(weir_limiter_create(store, rule, &options, &limiter, &why), WEIR_OK);
+  weir_limiter_destroy(limiter);
+  weir_store_close(store);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_store_keeps_floors),
+      cmocka_unit_test(every_store_keeps_floors_for_later),
+      cmocka_unit_test(no_pool_takes_from_another),
+      cmocka_unit_test(a_batch_is_decided_by_tenant),
+      cmocka_unit_test(looks_and_takes_any_name),
+      cmocka_unit_test(what_it_cannot_do_is_refused),
+      cmocka_unit_test(cells_that_are_too_short_for_the_clocks_are_refused),
+  };
+  stores_start();
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
