@@ -176,7 +176,13 @@ struct hunt {
   struct fake_world *world;
   int seed;
   bool all_floors; /* are asked for in every cell, and no more of those who have one */
-  enum { ANYWHERE, LOANS_BETWEEN, AT_EDGES, MODES } mode; /* where in a cell what is asked for */
+  enum {
+    ANYWHERE,
+    LOANS_BETWEEN,
+    LATE_FLOORS,
+    AT_EDGES,
+    MODES
+  } mode; /* where in a cell what is asked for */
   int64_t stamps[TAKES_MOST], costs[TAKES_MOST];
   size_t admitted;
   int64_t begun[CELLS_MOST]
@@ -203,7 +209,9 @@ static void begin(struct hunt *hunt, int client) {
   int64_t into_us = fake_clock(world, who) % SECOND;
   bool peeks = fake_random(world, 20) == 0, between = into_us > 40000 && into_us < SECOND - 40000;
   size_t count = 0;
-  bool elsewhere = between != (hunt->mode == LOANS_BETWEEN && tenants[tenant] == 'z');
+  bool borrows = tenants[tenant] == 'z';
+  bool elsewhere = between != (hunt->mode == LOANS_BETWEEN && borrows);
+  if (hunt->mode == LATE_FLOORS && !borrows) elsewhere = into_us < SECOND - 25000;
   if (hunt->mode != ANYWHERE && elsewhere && fake_random(world, 9) > 0) return;
   for (int i = 0; i < 2; i++) {
     weir_ask ask = {.kind = peeks ? WEIR_PEEK : WEIR_TAKE,
@@ -274,7 +282,8 @@ static int64_t run(unsigned seed, const char *rule, int64_t *limit, size_t *admi
       fake_open(rule, BEGIN + fake_random(&(struct fake_world){.seed = seed}, SECOND), seed);
   struct fake_world *world = hunt->world;
   int64_t end_us = world->now_us + 14 * SECOND;
-  int busy = 2 + (int)fake_random(world, FAKE_CLIENTS_MOST - 1);
+  int busy = hunt->mode == LATE_FLOORS ? FAKE_CLIENTS_MOST
+                                       : 2 + (int)fake_random(world, FAKE_CLIENTS_MOST - 1);
   for (int i = 0; i < FAKE_CLIENTS_MOST; i++)
     world->clients[i].offset_us = (i % 3 - 1) * FAKE_CLOCK_ERROR_US;
   while (world->now_us < end_us) {

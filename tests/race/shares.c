@@ -1,0 +1,347 @@
+/* shares --store URL [--load pair|crowd|bursts] [--cells N] [--seconds N] [--kills]
+ *        [--used PERCENT] [--least PERCENT]
+ *
+ * Eight processes, whose clocks differ, ask for the tenants of one pool of 1000/s in N cells of 500 ms. What
+ * is checked:
+ *
+ *   never more than the limit in any W of decision stamps, by those who live and those who died
+ *   a tenant that asked for no more than its floor in a cell was denied nothing there
+ *   from the second window on, so much of what max-min fairness by cells would use was used: --used
+ *   and each tenant that asked got so much of what that would give it: --least
+ *
+ *   pair    two tenants of one weight, floors of 80 %: a asks for 300 % of the limit, b for 40 % of its half
+ *   crowd   ten tenants, floors of 50 %: one asks for 300 %, the others for their part, half of it, or twice
+ *   bursts  ten tenants that ask for three times their part, in bursts
+ *
+ * With --kills a process is killed every 300 ms, and another takes its place. URL may be the name of an
+ * environment variable. Exit code 0 only if all of that holds. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <weir/weir.h>
+
+#include "faults/ground.h"
+#include "rule/rule.h"
+
+enum {
+  PROCESSES = 8,
+  TENANTS_MOST = 10,
+  NOTES_MOST = 1 << 21,
+  CELLS_MOST = 4096,
+  BATCH = 64,
+  CLOCK_ERROR_US = 10000,
+  DEADLINE_US = 60000,
+  KILLED_EACH_US = 300000,
+  URL_BYTES = 512,
+  RULE_BYTES = 256,
+  KEY_BYTES = 64
+};
+
+/* One request that had its answer, or none: then the stamp is the time at which it was asked. */
+typedef struct note {
+  int64_t at_us;
+  uint8_t tenant, admitted, answered, whole; /* the last one is written last */
+} note;
+
+static struct {
+  char key[KEY_BYTES];
+  _Atomic size_t used;
+  note notes[NOTES_MOST];
+} * common;
+
+typedef struct load {
+  const char *name;
+  int floors, tenants;
+  double asks[TENANTS_MOST]; /* of the limit */
+  double on_s, off_s;        /* of bursts; 0: always */
+} load;
+
+static const load loads[] = {
+    {"pair", 80, 2, {3, 0.2}, 0, 0},
+    {"crowd", 50, 10, {3, 0.1, 0.1, 0.05, 0.05, 0.05, 0.2, 0.2, 0.02, 0.02}, 0, 0},
+    {"bursts", 50, 10, {0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3}, 1.5, 3},
+};
+
+static struct {
+  char url[URL_BYTES];
+  const load *load;
+  char text[RULE_BYTES];
+  weir_rule rule;
+  int cells;
+  int64_t seconds;
+  bool kills;
+  double used, least;
+} settings = {.load = loads, .cells = 30, .seconds = 45, .used = 90, .least = 80};
+
+/* --- a child ------------------------------------------------------------------------------------
+ */
+
+/* Clocks are apart by nearly all that they may be. */
+static int64_t skewed_us(void *context) {
+  int number = *(int *)context;
+  return real_time_us() + (number % 3 - 1) * (CLOCK_ERROR_US - 1000);
+}
+
+static double wait_s(uint64_t *random, double rate) {
+  return -log((double)(next_number(random) % 1000000 + 1) / 1000001) / rate;
+}
+
+/* When each tenant asks next through this process. Bursts are the same in all processes. */
+typedef struct schedule {
+  uint64_t random;
+  int64_t next_us[TENANTS_MOST];
+} schedule;
+
+static bool in_burst(int tenant, int64_t at_us) {
+  int64_t on_us = (int64_t)(settings.load->on_s * 1e6),
+          off_us = (int64_t)(settings.load->off_s * 1e6);
+  if (on_us == 0) return true;
+  return (at_us + tenant * 1300000) % (on_us + off_us + tenant * 100000) < on_us;
+}
+
+static void advance(schedule *when, int tenant) {
+  double rate = settings.load->asks[tenant] * (double)settings.rule.limit /
+                ((double)settings.rule.period_us / 1e6) / PROCESSES;
+  do
+    when->next_us[tenant] += 1 + (int64_t)(1e6 * wait_s(&when->random, rate));
+  while (!in_burst(tenant, when->next_us[tenant]));
+}
+
+static void write_notes(const weir_request *requests, const int *tenants, size_t count,
+                        int64_t asked_us) {
+  size_t place = atomic_fetch_add(&common->used, count);
+  if (place + count > NOTES_MOST) give_up("too many notes");
+  for (size_t i = 0; i < count; i++) {
+    note *to = &common->notes[place + i];
+    bool answered = requests[i].status == WEIR_OK;
+    to->at_us = answered ? requests[i].decision.at_us : asked_us;
+    to->tenant = (uint8_t)tenants[i];
+    to->answered = answered;
+    to->admitted = answered && requests[i].decision.allowed;
+    atomic_thread_fence(memory_order_release);
+    to->whole = 1;
+  }
+}
+
+static void ask(weir_limiter *limiter, schedule *when) {
+  static const char names[] = "abcdefghij";
+  weir_request requests[BATCH];
+  weir_extra extras[BATCH];
+  const weir_extra *of[BATCH];
+  weir_limiter *limiters[BATCH];
+  int tenants[BATCH];
+  size_t count = 0;
+  int64_t now_us = real_time_us(), next_us = INT64_MAX;
+  for (int i = 0; i < settings.load->tenants; i++) {
+    for (; when->next_us[i] <= now_us && count < BATCH; count++) {
+      requests[count] =
+          (weir_request){.key = common->key, .key_length = strlen(common->key), .cost = 1};
+      extras[count] = (weir_extra)WEIR_EXTRA_INIT;
+      extras[count].tenant = &names[i];
+      extras[count].tenant_length = 1;
+      of[count] = &extras[count];
+      limiters[count] = limiter;
+      tenants[count] = i;
+      advance(when, i);
+    }
+    if (when->next_us[i] < next_us) next_us = when->next_us[i];
+  }
+  if (count == 0) {
+    sleep_us(next_us - now_us < 2000 ? next_us - now_us : 2000);
+    return;
+  }
+  weir_decide_extra(limiters, requests, of, count, NULL);
+  write_notes(requests, tenants, count, now_us);
+}
+
+static void run_child(void *context) {
+  int number = *(int *)context;
+  weir_message message = {""};
+  weir_store *store;
+  weir_limiter *limiter;
+  weir_limiter_options options = {.size = sizeof options,
+                                  .deadline_us = DEADLINE_US,
+                                  .clock_error_us = CLOCK_ERROR_US,
+                                  .clock = {skewed_us, &number},
+                                  .processes = PROCESSES};
+  schedule when = {.random = (uint64_t)getpid() * 977 + 1};
+  if (weir_store_open(settings.url, &store, &message) != WEIR_OK ||
+      weir_limiter_create(store, settings.text, &options, &limiter, &message) != WEIR_OK)
+    give_up("%s", message.text);
+  for (int i = 0; i < settings.load->tenants; i++)
+    when.next_us[i] = real_time_us();
+  for (;;)
+    ask(limiter, &when);
+}
+
+/* --- the parent ---------------------------------------------------------------------------------
+ */
+
+static int by_stamp(const void *one, const void *other) {
+  int64_t a = ((const note *)one)->at_us, b = ((const note *)other)->at_us;
+  return a < b ? -1 : a > b;
+}
+
+static int64_t most_in_period(const note *notes, size_t count) {
+  int64_t most = 0, inside = 0;
+  size_t first = 0;
+  for (size_t i = 0; i < count; i++) {
+    inside += notes[i].admitted;
+    for (; notes[first].at_us <= notes[i].at_us - settings.rule.period_us; first++)
+      inside -= notes[first].admitted;
+    if (inside > most) most = inside;
+  }
+  return most;
+}
+
+static int asked[CELLS_MOST][TENANTS_MOST], got[CELLS_MOST][TENANTS_MOST];
+
+/* What max-min fairness gives each tenant of a cell, all of one weight. */
+static void fill(const int wanted[], double room, double share[]) {
+  bool done[TENANTS_MOST] = {false};
+  int left = settings.load->tenants;
+  for (bool again = true; again && left > 0;) {
+    double level = room / left;
+    again = false;
+    for (int i = 0; i < settings.load->tenants; i++) {
+      if (!done[i]) share[i] = level;
+      if (done[i] || wanted[i] > level) continue;
+      share[i] = wanted[i];
+      room -= wanted[i];
+      done[i] = again = true;
+      left--;
+    }
+  }
+}
+
+/* Of cells in which a tenant asked within its floor, those in which it was denied. */
+static int denied_floors(int cells, int *within) {
+  int denied = 0;
+  int64_t least = weir_rule_floor(&settings.rule, 1);
+  for (int cell = 0; cell < cells; cell++) {
+    for (int i = 0; i < settings.load->tenants; i++) {
+      if (asked[cell][i] == 0 || asked[cell][i] > least) continue;
+      *within += asked[cell][i];
+      denied += asked[cell][i] - got[cell][i];
+    }
+  }
+  return denied;
+}
+
+/* Of what was asked in a cell, what had no answer in time counts as asked and as got: nobody was denied. */
+static int collect(const note *notes, size_t count, size_t *failed) {
+  int cells = 0;
+  for (size_t i = 0; i < count; i++) {
+    int64_t cell = (notes[i].at_us - notes[0].at_us + notes[0].at_us % settings.rule.cell_us) /
+                   settings.rule.cell_us;
+    if (cell >= CELLS_MOST) give_up("too many cells");
+    if (cell >= cells) cells = (int)cell + 1;
+    asked[cell][notes[i].tenant]++;
+    got[cell][notes[i].tenant] += !notes[i].answered || notes[i].admitted;
+    *failed += !notes[i].answered;
+  }
+  return cells;
+}
+
+/* The first window is not measured, nor the last cell, which is not whole. */
+static bool is_fair(int cells) {
+  double used = 0, could = 0, least = 1e9, of[TENANTS_MOST] = {0}, each[TENANTS_MOST] = {0};
+  for (int cell = settings.rule.cells + 1; cell < cells - 1; cell++) {
+    double share[TENANTS_MOST] = {0};
+    fill(asked[cell], (double)settings.rule.limit / settings.rule.cells, share);
+    for (int i = 0; i < settings.load->tenants; i++) {
+      used += got[cell][i];
+      could += share[i];
+      each[i] += got[cell][i];
+      of[i] += share[i];
+    }
+  }
+  for (int i = 0; i < settings.load->tenants; i++)
+    if (of[i] > 0 && each[i] / of[i] < least) least = each[i] / of[i];
+  printf("  used %.1f %% of max-min, the least lucky tenant got %.1f %% of its part:",
+         100 * used / could, 100 * least);
+  for (int i = 0; i < settings.load->tenants; i++)
+    printf(" %.0f", of[i] > 0 ? 100 * each[i] / of[i] : 0.0);
+  printf("\n");
+  return 100 * used / could >= settings.used && 100 * least >= settings.least;
+}
+
+static bool report(int killed) {
+  size_t count = 0, failed = 0, all = common->used;
+  int within = 0;
+  for (size_t i = 0; i < all; i++)
+    if (common->notes[i].whole) common->notes[count++] = common->notes[i];
+  if (count == 0) give_up("nothing was asked");
+  qsort(common->notes, count, sizeof(note), by_stamp);
+  int cells = collect(common->notes, count, &failed);
+  int64_t most = most_in_period(common->notes, count);
+  int denied = denied_floors(cells, &within);
+  printf("%s, %s on %s: %zu asked, %zu without an answer, %d killed; at most %" PRId64
+         " of %" PRId64 " in a period; %d of %d within floors denied\n",
+         settings.load->name, settings.text, settings.url, count, failed, killed, most,
+         settings.rule.limit, denied, within);
+  bool fair = is_fair(cells);
+  return most <= settings.rule.limit && denied == 0 && fair;
+}
+
+static void read_arguments(int count, char **arguments) {
+  weir_message message = {""};
+  weir_stack stack;
+  const char *url = NULL;
+  for (int i = 1; i < count; i++) {
+    const char *value = i + 1 < count ? arguments[i + 1] : "";
+    if (strcmp(arguments[i], "--store") == 0) url = value;
+    if (strcmp(arguments[i], "--seconds") == 0) settings.seconds = strtol(value, NULL, 10);
+    if (strcmp(arguments[i], "--cells") == 0) settings.cells = (int)strtol(value, NULL, 10);
+    if (strcmp(arguments[i], "--used") == 0) settings.used = strtod(value, NULL);
+    if (strcmp(arguments[i], "--least") == 0) settings.least = strtod(value, NULL);
+    if (strcmp(arguments[i], "--kills") == 0) settings.kills = true;
+    for (size_t n = 0; n < sizeof loads / sizeof loads[0]; n++)
+      if (strcmp(arguments[i], "--load") == 0 && strcmp(value, loads[n].name) == 0)
+        settings.load = &loads[n];
+  }
+  if (url != NULL && getenv(url) != NULL) url = getenv(url);
+  if (url == NULL || settings.seconds < 1)
+    give_up(
+        "usage: shares --store URL [--load NAME] [--cells N] [--seconds N] [--kills]\n"
+        "       [--used PERCENT] [--least PERCENT]");
+  snprintf(settings.url, URL_BYTES, "%s", url);
+  int used = snprintf(settings.text, RULE_BYTES,
+                      "shared-window:%d/%dms,cells=%d,floors=%d%%,weights=", 500 * settings.cells,
+                      500 * settings.cells, settings.cells, settings.load->floors);
+  for (int i = 0; i < settings.load->tenants; i++)
+    used += snprintf(settings.text + used, RULE_BYTES - (size_t)used, "%s%c:1", i > 0 ? "|" : "",
+                     'a' + i);
+  if (weir_stack_parse(settings.text, PROCESSES, &stack, &message) != WEIR_OK)
+    give_up("%s", message.text);
+  settings.rule = stack.rules[0];
+}
+
+int main(int count, char **arguments) {
+  pid_t processes[PROCESSES];
+  int numbers[PROCESSES], killed = 0;
+  read_arguments(count, arguments);
+  common = share_memory(sizeof *common);
+  snprintf(common->key, KEY_BYTES, "shares-%ld", (long)getpid());
+  for (int i = 0; i < PROCESSES; i++) {
+    numbers[i] = i;
+    processes[i] = start_process(run_child, &numbers[i]);
+  }
+  int64_t end_us = real_time_us() + settings.seconds * SECOND_US;
+  uint64_t random = 1;
+  while (real_time_us() < end_us) {
+    sleep_us(KILLED_EACH_US);
+    if (!settings.kills) continue;
+    int victim = (int)(next_number(&random) % PROCESSES);
+    end_process(processes[victim]);
+    processes[victim] = start_process(run_child, &numbers[victim]);
+    killed++;
+  }
+  for (int i = 0; i < PROCESSES; i++)
+    end_process(processes[i]);
+  return report(killed) ? 0 : 1;
+}
