@@ -29,12 +29,20 @@ typedef struct weir_limiter weir_limiter;
  *   in-flight:LIMIT/PERIOD[,option...]        LIMIT held at once, by weir_limiter_reserve(); what a
  *                                             process holds that died is free after a PERIOD
  *
+ *   shared-window:LIMIT/PERIOD[,option...]    LIMIT in any PERIOD, divided among tenants: each has a
+ *                                             floor that no other takes, and the rest is lent. A
+ *                                             request names its tenant: weir_extra
+ *
  * LIMIT 1 to 1000000000; of the windows and quota to 9007199254740992, which is 2^53 (with more than 124
  * processes somewhat less), of sliding-log to 100000. PERIOD a whole number and ms, s, m, h or d (or the
  * unit alone: 5/s), 1ms to 400d. Options of
  *
  *   sliding-window   cells=N, a power of two, 1 to 64, default 4; 1 is the weighted estimate over
  *                    two windows. strict: never more than LIMIT in any PERIOD
+ *   shared-window    weights=TENANT:WEIGHT|..., 1 to 1000000, together 2048 bytes: must be given. Who is not named has
+ *                    no floor, and borrows as one of weight 1. floors=P%, 1% to 100%, default 50%: the
+ *                    part of LIMIT in floors. cells=N, 8 to 60, each 500ms or more: default 60, fewer
+ *                    where they would be shorter than 1s. Alone, without another rule; docs/shares.md
  *   token-bucket     burst=B, 1 to 1000000000: what a full bucket holds; default LIMIT
  *   leaky-bucket     queue=Q, 0 to 999999999: how many may wait; default 0, strict spacing
  *   the windows and quota   count=admitted (default), or count=all, which charges denied requests
@@ -301,7 +309,7 @@ typedef struct weir_extra {
   size_t size;
   const char *class_name; /* NULL: none. One that no rule of the limiter has is WEIR_BAD_ARGUMENT */
   int64_t limit;          /* 0: that of the rule. No rule takes one yet: WEIR_BAD_ARGUMENT */
-  const void *tenant;     /* NULL: none. Likewise */
+  const void *tenant;     /* NULL: none. A shared-window must have one, and no other rule may */
   size_t tenant_length;   /* bytes: 1 or more where there is a tenant, else 0 */
 } weir_extra;
 

@@ -167,6 +167,77 @@ static void what_is_denied_goes_back(void **state) {
   fake_close(world);
 }
 
+/* --- at the edges of cells ----------------------------------------------------------------------
+ *
+ * One tenant with a floor of 8 in each cell, in a limit that has room for 10 of these: z, who has none, may
+ * lend 8. Client 0 is right, 1 is as late as it may be, 2 as early.
+ */
+
+static struct fake_world *edge_world(void) {
+  struct fake_world *world = fake_open("shared-window:80/8s,floors=100%,weights=a:1", BEGIN, 1);
+  world->clients[1].offset_us = -FAKE_CLOCK_ERROR_US;
+  world->clients[2].offset_us = FAKE_CLOCK_ERROR_US;
+  return world;
+}
+
+static void at(struct fake_world *world, int64_t ms) {
+  world->now_us = BEGIN + ms * 1000;
+}
+
+/* Late in cell 1 all that may be lent is lent, and the floor is used there and in each cell up to the 7th. */
+static void fill_up_to_the_last_cell(struct fake_world *world) {
+  for (int cell = 1; cell <= 7; cell++) {
+    at(world, cell * 1000 + 900);
+    if (cell == 1) assert_true(take(world, 3, "z", 8)->allowed);
+    assert_true(take(world, 0, "a", 8)->allowed);
+  }
+}
+
+static void keeps_room_for_floors_on_their_way_to_the_last_cell(void **state) {
+  (void)state;
+  struct fake_world *world = edge_world();
+  fill_up_to_the_last_cell(world);
+  at(world, 8995);
+  assert_false(take(world, 2, "z", 8)->allowed); /* by its clock cell 8 is over */
+  assert_true(take(world, 1, "a", 8)->allowed);  /* and by this one it is not */
+  at(world, 9030);
+  assert_true(take(world, 0, "a", 8)->allowed);
+  fake_close(world);
+}
+
+static void lends_what_a_floor_has_left_once_that_is_final(void **state) {
+  (void)state;
+  struct fake_world *world = edge_world();
+  fill_up_to_the_last_cell(world);
+  at(world, 9050);
+  assert_false(take(world, 0, "z", 8)->allowed);
+  at(world, 9000 + FAKE_FINAL_US / 1000);
+  assert_true(take(world, 0, "z", 8)->allowed);
+  assert_true(take(world, 1, "a", 8)->allowed);
+  fake_close(world);
+}
+
+static void reads_a_cell_anew_that_was_not_final(void **state) {
+  (void)state;
+  struct fake_world *world = edge_world();
+  fill_up_to_the_last_cell(world);
+  at(world, 8995);
+  assert_false(take(world, 2, "z", 8)->allowed);
+  assert_true(take(world, 1, "a", 8)->allowed);
+  at(world, 9500);
+  assert_false(take(world, 2, "z", 8)->allowed);
+  fake_close(world);
+}
+
+static void sees_what_is_lent_in_the_cell_ahead(void **state) {
+  (void)state;
+  struct fake_world *world = edge_world();
+  at(world, 8995);
+  assert_true(take(world, 2, "z", 8)->allowed);
+  assert_false(take(world, 1, "z", 8)->allowed);
+  fake_close(world);
+}
+
 /* --- all at once --------------------------------------------------------------------------------
  */
 
@@ -347,6 +418,10 @@ int main(void) {
       cmocka_unit_test(who_has_no_floor_only_borrows),
       cmocka_unit_test(a_stopped_tenant_is_told_once),
       cmocka_unit_test(what_is_denied_goes_back),
+      cmocka_unit_test(keeps_room_for_floors_on_their_way_to_the_last_cell),
+      cmocka_unit_test(lends_what_a_floor_has_left_once_that_is_final),
+      cmocka_unit_test(reads_a_cell_anew_that_was_not_final),
+      cmocka_unit_test(sees_what_is_lent_in_the_cell_ahead),
       cmocka_unit_test(is_never_over_its_limit_nor_denies_a_floor),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

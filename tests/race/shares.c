@@ -198,7 +198,9 @@ static int64_t most_in_period(const note *notes, size_t count) {
   return most;
 }
 
-static int asked[CELLS_MOST][TENANTS_MOST], got[CELLS_MOST][TENANTS_MOST];
+/* By cell and tenant. What had no answer in time was asked for, and is neither got nor denied. */
+static int asked[CELLS_MOST][TENANTS_MOST], got[CELLS_MOST][TENANTS_MOST],
+    denied[CELLS_MOST][TENANTS_MOST];
 
 /* What max-min fairness gives each tenant of a cell, all of one weight. */
 static void fill(const int wanted[], double room, double share[]) {
@@ -220,19 +222,18 @@ static void fill(const int wanted[], double room, double share[]) {
 
 /* Of cells in which a tenant asked within its floor, those in which it was denied. */
 static int denied_floors(int cells, int *within) {
-  int denied = 0;
+  int sum = 0;
   int64_t least = weir_rule_floor(&settings.rule, 1);
   for (int cell = 0; cell < cells; cell++) {
     for (int i = 0; i < settings.load->tenants; i++) {
       if (asked[cell][i] == 0 || asked[cell][i] > least) continue;
       *within += asked[cell][i];
-      denied += asked[cell][i] - got[cell][i];
+      sum += denied[cell][i];
     }
   }
-  return denied;
+  return sum;
 }
 
-/* Of what was asked in a cell, what had no answer in time counts as asked and as got: nobody was denied. */
 static int collect(const note *notes, size_t count, size_t *failed) {
   int cells = 0;
   for (size_t i = 0; i < count; i++) {
@@ -241,7 +242,8 @@ static int collect(const note *notes, size_t count, size_t *failed) {
     if (cell >= CELLS_MOST) give_up("too many cells");
     if (cell >= cells) cells = (int)cell + 1;
     asked[cell][notes[i].tenant]++;
-    got[cell][notes[i].tenant] += !notes[i].answered || notes[i].admitted;
+    got[cell][notes[i].tenant] += notes[i].admitted;
+    denied[cell][notes[i].tenant] += notes[i].answered && !notes[i].admitted;
     *failed += !notes[i].answered;
   }
   return cells;
@@ -279,13 +281,13 @@ static bool report(int killed) {
   qsort(common->notes, count, sizeof(note), by_stamp);
   int cells = collect(common->notes, count, &failed);
   int64_t most = most_in_period(common->notes, count);
-  int denied = denied_floors(cells, &within);
+  int refused = denied_floors(cells, &within);
   printf("%s, %s on %s: %zu asked, %zu without an answer, %d killed; at most %" PRId64
          " of %" PRId64 " in a period; %d of %d within floors denied\n",
          settings.load->name, settings.text, settings.url, count, failed, killed, most,
-         settings.rule.limit, denied, within);
+         settings.rule.limit, refused, within);
   bool fair = is_fair(cells);
-  return most <= settings.rule.limit && denied == 0 && fair;
+  return most <= settings.rule.limit && refused == 0 && fair;
 }
 
 static void read_arguments(int count, char **arguments) {

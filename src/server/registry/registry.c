@@ -142,6 +142,19 @@ static weir_shared_limiter *find_shared(const weir_registry *registry, const mea
   return found != NULL ? *found : NULL;
 }
 
+/* No request of a client says who its tenant is. */
+static bool can_ask(const weir_limiter *limiter, weir_message *message) {
+  weir_rule_info info = WEIR_RULE_INFO_INIT;
+  bool names_tenants = weir_limiter_read_rule(limiter, 0, &info) == WEIR_OK &&
+                       strcmp(info.algorithm, "shared-window") == 0;
+  if (names_tenants)
+    snprintf(message->text, sizeof message->text,
+             "a shared-window is asked with tenants, which no request of this server names: "
+             "accepted are "
+             "the other algorithms");
+  return !names_tenants;
+}
+
 static weir_status make_limiter(const meaning *wanted, weir_shared_limiter **made,
                                 weir_message *message) {
   size_t length = strlen(wanted->rule);
@@ -155,6 +168,10 @@ static weir_status make_limiter(const meaning *wanted, weir_shared_limiter **mad
   memcpy(shared->rule, wanted->rule, length + 1);
   weir_status status = weir_limiter_create(wanted->store->store, wanted->rule, wanted->options,
                                            &shared->limiter, message);
+  if (status == WEIR_OK && !can_ask(shared->limiter, message)) {
+    weir_limiter_destroy(shared->limiter);
+    status = WEIR_BAD_RULE;
+  }
   if (status != WEIR_OK) {
     free(shared);
     return status;

@@ -127,6 +127,7 @@ static const effect effects[] = {
                        .most = WEIR_CLI_RULES_MOST},
     [WEIR_CLI_COST] = {.read = read_costs},
     [WEIR_CLI_REAL] = {.read = read_reals},
+    [WEIR_CLI_TENANT] = {.text = MEMBER(tenant)},
     [WEIR_CLI_WAIT] = {.read = read_wait},
     [WEIR_CLI_AT] = {.read = read_stamp},
     [WEIR_CLI_LOST] = {.text = MEMBER(lost)},

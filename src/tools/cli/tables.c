@@ -294,8 +294,9 @@ enum {
 #define SCHEMES                                                                            \
   "memory: memcached:// memcached+unix:// memcacheds:// redis:// redis+unix:// rediss:// " \
   "redis+sentinel:// rediss+sentinel://"
-#define ALGORITHMS \
-  "fixed-window: sliding-window: sliding-log: quota: token-bucket: leaky-bucket: in-flight:"
+#define ALGORITHMS                                                                            \
+  "fixed-window: sliding-window: sliding-log: quota: token-bucket: leaky-bucket: in-flight: " \
+  "shared-window:"
 
 const weir_cli_option_row weir_cli_options_known[] = {
     {WEIR_CLI_STORE, "store", "URL", ONE_KEY | RUN | DOCTOR,
@@ -326,6 +327,8 @@ const weir_cli_option_row weir_cli_options_known[] = {
      "what it cost in truth, 0 to 2147483648; as many as --cost", NULL},
     {WEIR_CLI_UP_TO, "up-to", NULL, TAKE | PEEK, "be content with as much of the cost as fits",
      NULL},
+    {WEIR_CLI_TENANT, "tenant", "NAME", TAKE | PEEK,
+     "who of those that share KEY under a shared-window", NULL},
     {WEIR_CLI_WAIT, "wait", "TIME", TAKE, "sleep up to TIME, 0s to 30m, until it is allowed", NULL},
     {WEIR_CLI_AT, "at", "US", REFUND | SETTLE,
      "when it was taken: at_us of take --json (default: now)", NULL},

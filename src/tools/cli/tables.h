@@ -53,6 +53,7 @@ enum weir_cli_option {
   WEIR_CLI_COST,
   WEIR_CLI_REAL,
   WEIR_CLI_UP_TO,
+  WEIR_CLI_TENANT,
   WEIR_CLI_WAIT,
   WEIR_CLI_AT,
   WEIR_CLI_LOST,

@@ -80,7 +80,11 @@ static weir_status ask_decision(const weir_cli_options *options, const weir_cli_
       .flags = (request->peek ? (unsigned)WEIR_REQUEST_PEEK : 0U) |
                (weir_cli_given(options, WEIR_CLI_UP_TO) ? (unsigned)WEIR_REQUEST_UP_TO : 0U),
   };
-  weir_status status = weir_limiter_decide(limiter, &one, 1, message);
+  weir_extra extra = WEIR_EXTRA_INIT;
+  const weir_extra *says = options->tenant != NULL ? &extra : NULL;
+  if (says != NULL) extra.tenant = options->tenant;
+  if (says != NULL) extra.tenant_length = strlen(options->tenant);
+  weir_status status = weir_decide_extra(&limiter, &one, &says, 1, message);
   *decision = one.decision;
   return status;
 }
@@ -104,6 +108,10 @@ static int decide(const weir_cli_options *options, bool peek) {
 
 int weir_cli_take(const weir_cli_options *options) {
   bool waits = weir_cli_given(options, WEIR_CLI_WAIT);
+  if (waits && options->tenant != NULL) {
+    weir_cli_error("--wait and --tenant: accepted is one of both");
+    return WEIR_EXIT_USAGE;
+  }
   if (waits && (options->cost_count > 1 || weir_cli_given(options, WEIR_CLI_UP_TO))) {
     weir_cli_error("--wait needs one cost for every rule, and all of it: leave out %s",
                    options->cost_count > 1 ? "the list of costs" : "--up-to");

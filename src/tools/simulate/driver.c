@@ -22,6 +22,11 @@ weir_status weir_driver_init(weir_driver *driver, const char *rule,
                        &driver->stack, message);
   if (status != WEIR_OK) return status;
   for (size_t i = 0; i < driver->stack.count; i++) {
+    if (weir_rule_is_shared(&driver->stack.rules[i])) {
+      weir_message_set(message, "rule %zu (%s): the requests do not say who their tenants are",
+                       i + 1, weir_rule_kind_name(driver->stack.rules[i].kind));
+      return WEIR_BAD_RULE;
+    }
     if (!weir_rule_is_held(&driver->stack.rules[i])) continue;
     weir_message_set(message,
                      "rule %zu (%s): the requests do not say how long each holds its place; "
