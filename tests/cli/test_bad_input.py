@@ -98,6 +98,16 @@ class Numbers(ProgramTest):
         self.assert_refused(run("take", "--rule", "sliding-log:5/1s", "--cost", "2", "k"), "cost 2",
                             "sliding-log", "accepted is 1")
 
+    def test_a_tenant_is_named_where_one_is_asked_for(self):
+        shares = "shared-window:1000/800s,cells=8,weights=a:1"
+        self.assert_refused(run("take", "--rule", shares, "k"), "names no tenant")
+        self.assert_refused(run("take", "--rule", shares, "--tenant", "", "k"), "names no tenant")
+        self.assert_refused(run("take", "--rule", RULE, "--tenant", "a", "k"), "no tenants")
+        self.assert_refused(run("peek", "--rule", shares, "--tenant", "a", "--wait", "1s", "k"), "--wait")
+        self.assert_refused(run("take", "--rule", shares, "--tenant", "a", "--wait", "1s", "k"), "--tenant")
+        self.assert_refused(run("reset", "--rule", shares, "k"), "has no reset")
+        self.assert_refused(run("simulate", "--rule", shares, "/dev/null"), "tenants")
+
     def test_a_wait_is_0s_to_30m_and_for_one_whole_cost(self):
         for value in ("", "31m", "1", "-1s", "1.5s"):
             self.assert_refused(run("take", "--rule", RULE, "--wait=" + value, "k"), "--wait",

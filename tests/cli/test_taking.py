@@ -43,6 +43,15 @@ class OnMemcached(Taking):
         answer = self.ask("take", rule, "--cost", "7", "--up-to")
         self.assertEqual((answer["decision"], answer["charged"]), ("denied", 0))
 
+    def test_tenants_share_a_key_and_keep_their_floors(self):
+        rule = "shared-window:1000/800s,cells=8,weights=a:3|b:1|c:1"  # floors of 30, 10 and 10 in 100 s
+        while self.ask("take", rule, "--tenant", "who has none", "--cost", "100")["decision"] == "allowed":
+            pass
+        for tenant, cost in (("a", "30"), ("b", "10"), ("c", "9")):
+            answer = self.ask("take", rule, "--tenant", tenant, "--cost", cost)
+            self.assertEqual(answer["decision"], "allowed", tenant)
+        self.assertEqual(self.ask("peek", rule, "--tenant", "c")["decision"], "allowed")
+
     def test_what_was_taken_can_be_given_back_once(self):
         for rule in ("fixed-window:10/400d", "sliding-window:10/1d", "quota:10/1d",
                      "token-bucket:10/1d"):
