@@ -164,9 +164,10 @@ static void order(weir_call *call) {
 void weir_call_name(const weir_limiter *limiter, const uint64_t fingerprint[2], const char *encoded,
                     size_t encoded_length, weir_operation *operations, size_t count,
                     char (*texts)[WEIR_COUNTER_KEY_MOST]) {
-  static const char place_marks[] = {
-      [WEIR_PLACE_COUNT] = '\0', [WEIR_PLACE_OPEN] = 'o', [WEIR_PLACE_ENTRY] = '\0',
-      [WEIR_PLACE_TENANT] = 't'};
+  static const char place_marks[] = {[WEIR_PLACE_COUNT] = '\0',
+                                     [WEIR_PLACE_OPEN] = 'o',
+                                     [WEIR_PLACE_ENTRY] = '\0',
+                                     [WEIR_PLACE_TENANT] = 't'};
   if (limiter->settings.traits & WEIR_TRAIT_IDENTITY) {
     weir_limiter_identify(limiter, fingerprint, operations, count);
     return;

@@ -24,7 +24,7 @@ typedef struct weir_kind {
   const char *name;
   const char *tag; /* "fw": what the tag of its counters begins with */
   unsigned traits; /* enum weir_kind_trait */
-  int cells;       /* of a rule without cells=; of a shared window, which it has then, see layout.c */
+  int cells; /* of a rule without cells=; of a shared window, which it has then, see layout.c */
   int64_t limit_most;
 } weir_kind;
 
