@@ -24,6 +24,13 @@ static weir_stack shared_rule(const char *text) {
   return stack;
 }
 
+/* Where processes remember cells, as they do unless told not to. */
+static struct fake_world *open_world(const char *rule, int64_t now_us, unsigned seed) {
+  struct fake_world *world = fake_open(rule, now_us, seed);
+  world->settings.cached_cells = true;
+  return world;
+}
+
 static const char *const rule_text = "shared-window:1000/8s,floors=50%,weights=a:3|b:1|c:1";
 
 static void lends_what_all_floors_leave(void **state) {
@@ -95,7 +102,7 @@ static int64_t own(struct fake_world *world, int64_t cell, const char *tenant) {
 
 static void a_floor_needs_two_additions_and_nothing_else(void **state) {
   (void)state;
-  struct fake_world *world = fake_open(rule_text, BEGIN + 500000, 1);
+  struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
   struct fake_client *client = &world->clients[0];
   client->requests[0] = (weir_claim){.ask = {.cost = 30, .tenant_number = 'a', .weight = 3}};
   fake_begin(world, client, 1);
@@ -113,7 +120,7 @@ static void a_floor_needs_two_additions_and_nothing_else(void **state) {
 /* The guess of a process that knows less of the tenant than another has charged. */
 static void what_is_above_the_floor_moves_to_what_is_lent(void **state) {
   (void)state;
-  struct fake_world *world = fake_open(rule_text, BEGIN + 500000, 1);
+  struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
   assert_true(take(world, 0, "a", 20)->allowed);
   assert_true(take(world, 1, "a", 15)->allowed); /* 35 of 30 */
   assert_int_equal(own(world, 1000, "a"), 35);
@@ -124,7 +131,7 @@ static void what_is_above_the_floor_moves_to_what_is_lent(void **state) {
 
 static void a_lone_tenant_borrows_all_that_no_floor_needs(void **state) {
   (void)state;
-  struct fake_world *world = fake_open(rule_text, BEGIN + 500000, 1);
+  struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
   int64_t admitted = 0;
   while (take(world, 0, "b", 5)->allowed)
     admitted += 5;
@@ -139,7 +146,7 @@ static void a_lone_tenant_borrows_all_that_no_floor_needs(void **state) {
 
 static void who_has_no_floor_only_borrows(void **state) {
   (void)state;
-  struct fake_world *world = fake_open(rule_text, BEGIN + 500000, 1);
+  struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
   assert_true(take(world, 0, "z", 5)->allowed);
   assert_int_equal(pool(world, 1000, 1), 0);
   assert_int_equal(pool(world, 1000, 2), 5);
@@ -149,7 +156,7 @@ static void who_has_no_floor_only_borrows(void **state) {
 /* What is stopped is told once for each tenant and cell, whoever asks. */
 static void a_stopped_tenant_is_told_once(void **state) {
   (void)state;
-  struct fake_world *world = fake_open(rule_text, BEGIN + 500000, 1);
+  struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
   while (take(world, 0, "a", 5)->allowed)
     continue;
   for (int i = 0; i < 4; i++)
@@ -160,7 +167,7 @@ static void a_stopped_tenant_is_told_once(void **state) {
 
 static void what_is_denied_goes_back(void **state) {
   (void)state;
-  struct fake_world *world = fake_open(rule_text, BEGIN + 500000, 1);
+  struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
   assert_false(take(world, 0, "a", 551)->allowed);
   assert_int_equal(own(world, 1000, "a"), 0);
   assert_int_equal(pool(world, 1000, 1) + pool(world, 1000, 2), 0);
@@ -174,7 +181,7 @@ static void what_is_denied_goes_back(void **state) {
  */
 
 static struct fake_world *edge_world(void) {
-  struct fake_world *world = fake_open("shared-window:80/8s,floors=100%,weights=a:1", BEGIN, 1);
+  struct fake_world *world = open_world("shared-window:80/8s,floors=100%,weights=a:1", BEGIN, 1);
   world->clients[1].offset_us = -FAKE_CLOCK_ERROR_US;
   world->clients[2].offset_us = FAKE_CLOCK_ERROR_US;
   return world;
@@ -350,7 +357,7 @@ static int64_t run(unsigned seed, const char *rule, int64_t *limit, size_t *admi
   hunt->all_floors = strstr(rule, "=100%") != NULL;
   hunt->mode = seed / 4 % MODES;
   hunt->world =
-      fake_open(rule, BEGIN + fake_random(&(struct fake_world){.seed = seed}, SECOND), seed);
+      open_world(rule, BEGIN + fake_random(&(struct fake_world){.seed = seed}, SECOND), seed);
   struct fake_world *world = hunt->world;
   int64_t end_us = world->now_us + 14 * SECOND;
   int busy = hunt->mode == LATE_FLOORS ? FAKE_CLIENTS_MOST
@@ -408,6 +415,63 @@ static void is_never_over_its_limit_nor_denies_a_floor(void **state) {
   assert_true(nearest >= 85);
 }
 
+/* --- fairness -----------------------------------------------------------------------------------
+ *
+ * Decisions of four processes, one after another and in virtual time: three minutes of a pool of 6000/1m.
+ */
+
+enum { PROCESSES = 4, PAIR = 2, PAIR_CELLS = 180 };
+
+struct pair {
+  struct fake_world *world;
+  int64_t asked[PAIR_CELLS][PAIR], got[PAIR_CELLS][PAIR];
+  int64_t decisions, operations;
+};
+
+static void ask(struct pair *pair, int tenant) {
+  struct fake_world *world = pair->world;
+  struct fake_client *who = &world->clients[fake_random(world, PROCESSES) * PAIR + tenant];
+  int64_t cell = (world->now_us - BEGIN) / SECOND;
+  who->requests[0] = (weir_claim){.ask = {.cost = 1, .tenant_number = 1 + tenant, .weight = 1}};
+  fake_begin(world, who, 1);
+  while (who->busy) {
+    pair->operations += (int64_t)who->machine->frame.operation_count;
+    fake_finish_round(world, who);
+  }
+  pair->decisions++;
+  pair->asked[cell][tenant]++;
+  pair->got[cell][tenant] += who->requests[0].verdict.decision.allowed;
+}
+
+/* From the second minute on. */
+static int64_t sum(int64_t counts[PAIR_CELLS][PAIR], int tenant) {
+  int64_t all = 0;
+  for (int cell = 60; cell < PAIR_CELLS; cell++)
+    all += counts[cell][tenant];
+  return all;
+}
+
+/* a asks for 300 % of the limit, b for 40 % of its half. Max-min fairness gives b all and a the rest. */
+static void who_asks_for_little_gets_it_and_the_greedy_the_rest(void **state) {
+  (void)state;
+  struct pair *pair = calloc(1, sizeof *pair);
+  pair->world = open_world("shared-window:6000/1m,floors=80%,weights=a:1|b:1", BEGIN, 7);
+  while (pair->world->now_us < BEGIN + PAIR_CELLS * SECOND - 7000) {
+    pair->world->now_us += fake_random(pair->world, 6250); /* 320 a second, in all */
+    ask(pair, fake_random(pair->world, 16) == 0);
+  }
+  int64_t limit = 2 * 6000, b = sum(pair->asked, 1);
+  int64_t used = 100 * (sum(pair->got, 0) + sum(pair->got, 1)) / limit;
+  print_message("b got %d of %d, %d %% of the limit was used, %.2f operations a decision\n",
+                (int)sum(pair->got, 1), (int)b, (int)used,
+                (double)pair->operations / (double)pair->decisions);
+  assert_true(sum(pair->got, 1) * 100 >= b * 99);
+  assert_in_range(used, 96, 100);
+  assert_true(pair->operations * 10 <= pair->decisions * 22);
+  fake_close(pair->world);
+  free(pair);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lends_what_all_floors_leave),
@@ -422,6 +486,7 @@ int main(void) {
       cmocka_unit_test(lends_what_a_floor_has_left_once_that_is_final),
       cmocka_unit_test(reads_a_cell_anew_that_was_not_final),
       cmocka_unit_test(sees_what_is_lent_in_the_cell_ahead),
+      cmocka_unit_test(who_asks_for_little_gets_it_and_the_greedy_the_rest),
       cmocka_unit_test(is_never_over_its_limit_nor_denies_a_floor),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

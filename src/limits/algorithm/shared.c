@@ -3,7 +3,8 @@
  *     charge      ADD the tenant's own count; ADD what is expected to be within its floor to F, the rest to B,
  *                 and GET what says how much may be lent
  *                 what the own count shows to be above the floor moves: ADD to B, SUB from F, and GET anew
- *     look        GET the own count, and what says how much may be lent
+ *     look        GET the own count, and what says how much may be lent; nothing, where the level has stopped
+ *                 the tenant in this cell before and stops all that it asks now
  *     take_back   SUB from the own count, and from B, or, where nothing is decided, from F as well
  *
  * Promises. What is charged within a floor is admitted by the own count alone: so no other tenant can take
@@ -89,6 +90,7 @@ typedef struct shared_state {
   bool level_absent;        /* nobody has made the level of this cell */
   bool stopped;             /* to be told of the tenant: the level stops it, ... */
   bool tells_stopped;       /* ... and to the pool: nobody has told it before */
+  bool recalls;             /* this phase asks nobody */
   bool reads;               /* this phase has read what says how much may be lent */
 } shared_state;
 
@@ -178,6 +180,7 @@ static void shared_figures(const weir_rule_state *r, const weir_ask *ask, int64_
   int64_t end_us = (r->place + 1) * r->rule->cell_us;
   (void)cost;
   decision->remaining = shared_room(r, ask);
+  if (((const shared_state *)r->state)->recalls) decision->source = WEIR_SOURCE_LOCAL;
   if (denied) decision->retry_after_us = end_us - r->frame->now_us;
   decision->reset_after_us = end_us + r->rule->period_us - r->frame->now_us;
 }
@@ -419,8 +422,24 @@ static void plan_take_back(weir_rule_state *r) {
   plan_telling(r);
 }
 
+/* Whether the level stops all that is asked, as it did before in this cell: then it does until the cell ends,
+ * and there is nothing more to be told. */
+static bool is_stopped_again(const weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  int64_t level = level_room(r), free = free_of_level(r), floor = own_floor(r) - memory->own;
+  if (memory->told_cell != r->place || !r->frame->settings->cached_cells) return false;
+  for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
+    int64_t cost = claim->ask.up_to ? 1 : weir_claim_cost(claim, r->index);
+    if (cost <= level || cost <= free || cost <= floor) return false;
+  }
+  return true;
+}
+
 static void plan_look(weir_rule_state *r) {
+  shared_state *state = r->state;
   if (r->step == 0) {
+    state->recalls = state->reads = is_stopped_again(r);
+    if (state->recalls) return;
     plan_tenant(r, WEIR_GET, TENANT_OWN);
     plan_pool(r, WEIR_GET, r->place, POOL_LENT);
     plan_lending(r);
@@ -464,9 +483,11 @@ static void shared_known(const weir_rule_state *r, weir_known *known) {
   known->count = 0;
 }
 
+/* A cell that was final when it was read stays so: what lands there later was charged in vain. All others are
+ * read by every request that rests on them. */
 static void shared_forget(void *memory) {
   weir_shared_memory *shared = memory;
-  shared->first = shared->own_cell = LONG_PAST;
+  shared->own_cell = LONG_PAST;
 }
 
 const weir_method weir_shared_method = {
