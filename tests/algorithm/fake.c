@@ -32,7 +32,7 @@ struct fake_world *fake_open(const char *rules, int64_t now_us, unsigned seed) {
                                     .local_denial_us = 50000,
                                     .local_denial = true};
   if (weir_stack_parse(rules, 64, &world->stack, &message) != WEIR_OK) fail_msg("%s", message.text);
-  for (int i = 0; i < FAKE_CLIENTS_MOST; i++) {
+  for (int i = 0; i < FAKE_CLIENTS_ROOM; i++) {
     struct fake_client *client = &world->clients[i];
     void *memory = malloc(weir_machine_bytes(&world->stack));
     client->machine = weir_machine_init(memory, &world->stack, &world->settings);
@@ -44,7 +44,7 @@ struct fake_world *fake_open(const char *rules, int64_t now_us, unsigned seed) {
 }
 
 void fake_close(struct fake_world *world) {
-  for (int i = 0; i < FAKE_CLIENTS_MOST; i++) {
+  for (int i = 0; i < FAKE_CLIENTS_ROOM; i++) {
     free(world->clients[i].machine);
     free(world->clients[i].operations);
     free(world->clients[i].memo);

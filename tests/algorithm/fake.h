@@ -6,7 +6,7 @@
 
 #include "algorithm/view.h"
 
-enum { FAKE_CLIENTS_MOST = 12 };
+enum { FAKE_CLIENTS_MOST = 3, FAKE_CLIENTS_ROOM = 12 /* for tests that want more */ };
 
 #define FAKE_CLOCK_ERROR_US INT64_C(10000)
 #define FAKE_DEADLINE_US INT64_C(20000)
@@ -40,7 +40,7 @@ struct fake_world {
   weir_stack stack;
   weir_settings settings;
   int64_t now_us; /* true time */
-  struct fake_client clients[FAKE_CLIENTS_MOST];
+  struct fake_client clients[FAKE_CLIENTS_ROOM];
   struct fake_key *keys; /* a hash table; key_room is a power of two */
   size_t key_count, key_room;
   unsigned seed;

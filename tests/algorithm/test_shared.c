@@ -360,9 +360,9 @@ static int64_t run(unsigned seed, const char *rule, int64_t *limit, size_t *admi
       open_world(rule, BEGIN + fake_random(&(struct fake_world){.seed = seed}, SECOND), seed);
   struct fake_world *world = hunt->world;
   int64_t end_us = world->now_us + 14 * SECOND;
-  int busy = hunt->mode == LATE_FLOORS ? FAKE_CLIENTS_MOST
-                                       : 2 + (int)fake_random(world, FAKE_CLIENTS_MOST - 1);
-  for (int i = 0; i < FAKE_CLIENTS_MOST; i++)
+  int busy = hunt->mode == LATE_FLOORS ? FAKE_CLIENTS_ROOM
+                                       : 2 + (int)fake_random(world, FAKE_CLIENTS_ROOM - 1);
+  for (int i = 0; i < FAKE_CLIENTS_ROOM; i++)
     world->clients[i].offset_us = (i % 3 - 1) * FAKE_CLOCK_ERROR_US;
   while (world->now_us < end_us) {
     int i = (int)fake_random(world, busy);
