@@ -1,4 +1,4 @@
-/* shares --store URL [--load pair|crowd|bursts] [--cells N] [--seconds N] [--kills]
+/* shares --store URL [--load pair|crowd|bursts|many] [--cells N] [--seconds N] [--kills]
  *        [--used PERCENT] [--least PERCENT]
  *
  * Eight processes, whose clocks differ, ask for the tenants of one pool of 1000/s in N cells of 500 ms. What
@@ -11,6 +11,7 @@
  *
  *   pair    two tenants of one weight, floors of 80 %: a asks for 300 % of the limit, b for 40 % of its half
  *   crowd   ten tenants, floors of 50 %: one asks for 300 %, the others for their part, half of it, or twice
+ *   many    a hundred tenants, floors of 50 %: one asks for 300 %, the others for a tenth of their floors
  *   bursts  ten tenants that ask for three times their part, in bursts
  *
  * With --kills a process is killed every 300 ms, and another takes its place. URL may be the name of an
@@ -29,7 +30,8 @@
 
 enum {
   PROCESSES = 8,
-  TENANTS_MOST = 10,
+  TENANTS_MOST = 100,
+  LISTED = 10, /* of what tenants ask for; the others ask as the last */
   NOTES_MOST = 1 << 21,
   CELLS_MOST = 4096,
   BATCH = 64,
@@ -37,8 +39,9 @@ enum {
   DEADLINE_US = 60000,
   KILLED_EACH_US = 300000,
   URL_BYTES = 512,
-  RULE_BYTES = 256,
-  KEY_BYTES = 64
+  RULE_BYTES = 1024,
+  KEY_BYTES = 64,
+  NAME_BYTES = 16
 };
 
 /* One request that had its answer, or none: then the stamp is the time at which it was asked. */
@@ -56,20 +59,21 @@ static struct {
 typedef struct load {
   const char *name;
   int floors, tenants;
-  double asks[TENANTS_MOST]; /* of the limit */
-  double on_s, off_s;        /* of bursts; 0: always */
+  double asks[LISTED]; /* of the limit */
+  double on_s, off_s;  /* of bursts; 0: always */
 } load;
 
 static const load loads[] = {
     {"pair", 80, 2, {3, 0.2}, 0, 0},
     {"crowd", 50, 10, {3, 0.1, 0.1, 0.05, 0.05, 0.05, 0.2, 0.2, 0.02, 0.02}, 0, 0},
+    {"many", 50, 100, {3, .0005, .0005, .0005, .0005, .0005, .0005, .0005, .0005, .0005}, 0, 0},
     {"bursts", 50, 10, {0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3}, 1.5, 3},
 };
 
 static struct {
   char url[URL_BYTES];
   const load *load;
-  char text[RULE_BYTES];
+  char text[RULE_BYTES], names[TENANTS_MOST][NAME_BYTES];
   weir_rule rule;
   int cells;
   int64_t seconds;
@@ -104,8 +108,8 @@ static bool in_burst(int tenant, int64_t at_us) {
 }
 
 static void advance(schedule *when, int tenant) {
-  double rate = settings.load->asks[tenant] * (double)settings.rule.limit /
-                ((double)settings.rule.period_us / 1e6) / PROCESSES;
+  double rate = settings.load->asks[tenant < LISTED ? tenant : LISTED - 1] *
+                (double)settings.rule.limit / ((double)settings.rule.period_us / 1e6) / PROCESSES;
   do
     when->next_us[tenant] += 1 + (int64_t)(1e6 * wait_s(&when->random, rate));
   while (!in_burst(tenant, when->next_us[tenant]));
@@ -128,7 +132,6 @@ static void write_notes(const weir_request *requests, const int *tenants, size_t
 }
 
 static void ask(weir_limiter *limiter, schedule *when) {
-  static const char names[] = "abcdefghij";
   weir_request requests[BATCH];
   weir_extra extras[BATCH];
   const weir_extra *of[BATCH];
@@ -141,8 +144,8 @@ static void ask(weir_limiter *limiter, schedule *when) {
       requests[count] =
           (weir_request){.key = common->key, .key_length = strlen(common->key), .cost = 1};
       extras[count] = (weir_extra)WEIR_EXTRA_INIT;
-      extras[count].tenant = &names[i];
-      extras[count].tenant_length = 1;
+      extras[count].tenant = settings.names[i];
+      extras[count].tenant_length = strlen(settings.names[i]);
       of[count] = &extras[count];
       limiters[count] = limiter;
       tenants[count] = i;
@@ -266,7 +269,7 @@ static bool is_fair(int cells) {
     if (of[i] > 0 && each[i] / of[i] < least) least = each[i] / of[i];
   printf("  used %.1f %% of max-min, the least lucky tenant got %.1f %% of its part:",
          100 * used / could, 100 * least);
-  for (int i = 0; i < settings.load->tenants; i++)
+  for (int i = 0; i < settings.load->tenants && i < LISTED; i++)
     printf(" %.0f", of[i] > 0 ? 100 * each[i] / of[i] : 0.0);
   printf("\n");
   return 100 * used / could >= settings.used && 100 * least >= settings.least;
@@ -282,7 +285,7 @@ static bool report(int killed) {
   int cells = collect(common->notes, count, &failed);
   int64_t most = most_in_period(common->notes, count);
   int refused = denied_floors(cells, &within);
-  printf("%s, %s on %s: %zu asked, %zu without an answer, %d killed; at most %" PRId64
+  printf("%s, %.60s on %s: %zu asked, %zu without an answer, %d killed; at most %" PRId64
          " of %" PRId64 " in a period; %d of %d within floors denied\n",
          settings.load->name, settings.text, settings.url, count, failed, killed, most,
          settings.rule.limit, refused, within);
@@ -315,9 +318,11 @@ static void read_arguments(int count, char **arguments) {
   int used = snprintf(settings.text, RULE_BYTES,
                       "shared-window:%d/%dms,cells=%d,floors=%d%%,weights=", 500 * settings.cells,
                       500 * settings.cells, settings.cells, settings.load->floors);
-  for (int i = 0; i < settings.load->tenants; i++)
-    used += snprintf(settings.text + used, RULE_BYTES - (size_t)used, "%s%c:1", i > 0 ? "|" : "",
-                     'a' + i);
+  for (int i = 0; i < settings.load->tenants; i++) {
+    snprintf(settings.names[i], NAME_BYTES, "t%d", i);
+    used += snprintf(settings.text + used, RULE_BYTES - (size_t)used, "%s%s:1", i > 0 ? "|" : "",
+                     settings.names[i]);
+  }
   if (weir_stack_parse(settings.text, PROCESSES, &stack, &message) != WEIR_OK)
     give_up("%s", message.text);
   settings.rule = stack.rules[0];
