@@ -223,7 +223,7 @@ static void a_rule_is_written_as_it_would_be_read(void **state) {
       "shared-window:1000000000/400d,cells=8,floors=100%,weights=a:1000000|b:1,hold=1s,name=a",
   };
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-    char text[WEIR_RULE_TEXT_BYTES];
+    char text[WEIR_RULE_TEXT_BYTES + WEIR_WEIGHTS_MOST];
     weir_rule rule = parsed(texts[i]);
     weir_rule_write(&rule, text);
     assert_string_equal(text, texts[i]);

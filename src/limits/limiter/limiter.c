@@ -117,12 +117,19 @@ static weir_table *create_table(weir_limiter *limiter) {
                            limiter->stack.count, &owner, limiter->store->secret);
 }
 
-/* No request is plain, as each names a tenant. A denial is told to the pool, so that it is never repeated. A
- * process that cannot ask lends nothing, and knows no part of a tenant that is its own. */
-static void prepare_shared(weir_limiter *made) {
+/* No request is plain, as each names a tenant. A denial is told to the pool, so that none is repeated here. A
+ * process that cannot ask lends nothing, and knows no part of a tenant that is its own. The caller's text may
+ * go. False: no memory. */
+static bool prepare_shared(weir_limiter *made) {
+  weir_rule *rule = &made->stack.rules[0];
   made->plain_cost_most = 0;
   made->settings.local_denial = false;
   if (made->fallback == WEIR_FALLBACK_LOCAL) made->fallback = WEIR_FALLBACK_NONE;
+  made->weights = malloc(rule->weights_length);
+  if (made->weights == NULL) return false;
+  memcpy(made->weights, rule->weights, rule->weights_length);
+  rule->weights = made->weights;
+  return true;
 }
 
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
@@ -143,7 +150,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
     made->only_held = (made->only_held || i == 0) && held;
     made->one_by_one = made->one_by_one || one_by_one;
   }
-  if (made->shared) prepare_shared(made);
+  bool has_memory = !made->shared || prepare_shared(made);
   prepare_prefixes(made);
   weir_limiter_guard_clock(made);
   made->leases = made->leases && made->stack.rules[0].lease_us > 0 && !made->held;
@@ -161,7 +168,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   if (made->table != NULL) made->denials = weir_table_denials(made->table);
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();
-  if (pthread_mutex_init(&made->reserved_mutex, NULL) == 0 && made->table != NULL &&
+  if (pthread_mutex_init(&made->reserved_mutex, NULL) == 0 && has_memory && made->table != NULL &&
       made->counts != NULL && made->idle != NULL && weir_limiter_warn_of_short_cells(made))
     return WEIR_OK;
   weir_limiter_destroy(made);
@@ -224,5 +231,6 @@ void weir_limiter_destroy(weir_limiter *limiter) {
   if (limiter->leases) weir_leased_line_clean_up(&limiter->leased);
   weir_counts_destroy(limiter->counts);
   weir_limiter_clean_up_warnings(limiter);
+  free(limiter->weights);
   free(limiter);
 }

@@ -67,7 +67,8 @@ struct weir_limiter {
   size_t memo_keys;   /* as the options say; else set by weir_limiter_finish() */
   int64_t group_most; /* cost: the most that a group charges */
   bool held;          /* some rule's places are held */
-  bool shared;        /* the rule divides its limit: every request names a tenant */
+  bool shared;        /* the rule divides its limit: every request names a tenant, ... */
+  char *weights;      /* ... and this is what the rule says of them; else NULL */
   bool one_by_one;    /* every request is a group of its own: always under a log */
   int64_t
       cost_most[WEIR_RULES_MOST]; /* of one request; 1 under a log, which has entries for them */

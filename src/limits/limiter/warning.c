@@ -111,7 +111,8 @@ bool weir_limiter_warn_of_short_leases(weir_limiter *limiter) {
  * of those, joined. */
 static bool write_texts(weir_limiter *limiter, size_t logs) {
   size_t rules = limiter->stack.count;
-  limiter->texts = calloc(rules + (logs > 1 ? logs : 0), sizeof *limiter->texts);
+  size_t bytes = (rules + (logs > 1 ? logs : 0)) * sizeof *limiter->texts;
+  limiter->texts = calloc(1, bytes + limiter->stack.rules[0].weights_length); /* of one alone */
   if (limiter->texts == NULL) return false;
   char *joined = (char *)(limiter->texts + rules);
   char *end = joined + logs * WEIR_RULE_TEXT_BYTES;

@@ -377,7 +377,7 @@ weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *s
 /* What is left out is default; the room is enough for every rule. */
 void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]) {
   char period[WEIR_DURATION_BYTES], hold[WEIR_DURATION_BYTES], lease[WEIR_DURATION_BYTES];
-  char *at = text, *end = text + WEIR_RULE_TEXT_BYTES;
+  char *at = text, *end = text + WEIR_RULE_TEXT_BYTES + rule->weights_length;
   bool queues = weir_rule_gives_places(rule);
   bool bursts = weir_rule_moves_in_time(rule) && !queues;
   weir_duration_format(rule->period_us, period, sizeof period);
@@ -389,7 +389,8 @@ void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]) {
   if (rule->cells != (shared ? weir_shares_cells(rule->period_us) : weir_kinds[rule->kind].cells))
     at += snprintf(at, (size_t)(end - at), ",cells=%d", rule->cells);
   if (shared)
-    at += snprintf(at, (size_t)(end - at), ",floors=%d%%,weights=%s", rule->floors, rule->weights);
+    at += snprintf(at, (size_t)(end - at), ",floors=%d%%,weights=%.*s", rule->floors,
+                   (int)rule->weights_length, rule->weights);
   if (rule->strict) at += snprintf(at, (size_t)(end - at), ",strict");
   if (bursts && rule->burst != rule->limit)
     at += snprintf(at, (size_t)(end - at), ",burst=%" PRId64, rule->burst);

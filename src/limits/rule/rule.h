@@ -107,7 +107,8 @@ struct weir_rule {
                                     weir_rule_capacity() */
   char name[WEIR_NAME_MOST + 1]; /* empty: none */
   int floors;                    /* of a shared window: the part of L in floors, in percent */
-  char weights[WEIR_WEIGHTS_MOST + 1]; /* of its tenants, as the text has them: "north:5|south:3" */
+  const char *weights;   /* of its tenants, "north:5|south:3": in the text that was read, which */
+  size_t weights_length; /* must stay as long as the rule */
 
   int64_t capacity; /* weir_rule_capacity(), ... */
   int64_t upper;    /* ... and weir_rule_upper(): every decision reads them */
@@ -169,8 +170,8 @@ int64_t weir_rule_bound(const weir_rule *rule);
 int weir_rule_parts(const weir_rule *rule);
 
 /* Writes the shortest text that means this rule; two rules decide alike, but for most=, exactly when
- * these texts are equal. */
-enum { WEIR_RULE_TEXT_BYTES = 224 + WEIR_WEIGHTS_MOST };
+ * these texts are equal. A shared window needs as much room more as its weights are long. */
+enum { WEIR_RULE_TEXT_BYTES = 192 };
 void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]);
 
 /* The largest cost that is ever admitted, and what a full bucket gives at once: L, B' or Q + 1. B'

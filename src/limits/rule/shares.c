@@ -39,7 +39,7 @@ static bool next_share(const char **at, const char *end, share *next) {
 }
 
 static const char *end_of(const weir_rule *rule) {
-  return rule->weights + strlen(rule->weights);
+  return rule->weights + rule->weights_length;
 }
 
 int64_t weir_rule_weight(const weir_rule *rule, const void *tenant, size_t length) {
@@ -57,15 +57,13 @@ bool weir_shares_read(weir_rule *rule, const char *text, size_t length) {
   const char *at = text, *end = text + length;
   share next;
   if (length > WEIR_WEIGHTS_MOST || length == 0 || end[-1] == '|') return false;
+  rule->weights = text;
   while (at < end) {
-    size_t before = (size_t)(at - text);
+    rule->weights_length = (size_t)(at - text); /* those before it */
     if (!next_share(&at, end, &next)) return false;
-    memcpy(rule->weights, text, before); /* those before it */
-    rule->weights[before] = '\0';
     if (weir_rule_weight(rule, next.tenant, next.length) > 0) return false;
   }
-  memcpy(rule->weights, text, length);
-  rule->weights[length] = '\0';
+  rule->weights_length = length;
   return true;
 }
 
@@ -105,7 +103,7 @@ static weir_status check_floors(const weir_rule *rule, const share *least, weir_
 weir_status weir_shares_measure(weir_rule *rule, weir_message *message) {
   enum { FLOORS_DEFAULT = 50 };
   share next, least = {.weight = WEIR_WEIGHT_MOST + 1};
-  if (rule->weights[0] == '\0') {
+  if (rule->weights_length == 0) {
     weir_message_set(message,
                      "%s needs weights=, its tenants and their parts: weights=north:5|south:3",
                      weir_rule_kind_name(rule->kind));
