@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "fixture/chance.h"
 #include "fixture/fake.h"
 #include "limiter/world.h"
 
@@ -79,6 +80,94 @@ static void who_is_late_is_answered_by_the_policy(void **state) {
     assert_int_equal(counts.allowed, policies[i] != WEIR_FALLBACK_DENY);
     assert_int_equal(counts.allowed + counts.denied, 1);
     assert_int_equal(counts.owed, 0); /* most likely it counts in the store */
+    world_close(&w);
+  }
+}
+
+/* Alone with a key, of which the first charges and every other one get no answer: they are its own all the
+ * same. */
+static void what_got_no_answer_is_part_of_the_share(void **state) {
+  static const char *const rules[] = {
+      "fixed-window:1000/1m",
+      "sliding-window:1000/1m",
+      "sliding-window:1000/1m,strict",
+      "quota:1000/1m",
+      "fixed-window:1000/1m;quota:2000/1h",
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    world w;
+    open_with(&w, rules[i], WEIR_FALLBACK_LOCAL);
+    for (int n = 0; n < 100; n++) {
+      if (n < 40 || n % 2 == 1) {
+        fake_fail_next(WEIR_ADD, WEIR_UNKNOWN, true);
+        the_fake.fault.late = the_fake.fault.slow = true;
+      }
+      world_take(&w, "k", 1);
+      w.clock.now_us += 1000;
+    }
+    if (counts_of(&w).share < 950000) /* of a million; half of that without them */
+      fail_msg("%s: %d", rules[i], (int)counts_of(&w).share);
+    assert_true(counts_of(&w).by_late >= 69); /* one that creates the key is none of these */
+    world_close(&w);
+  }
+}
+
+/* No more is own than came to stand there: 29 of 129 charges, and a hundred that never arrived. */
+static void what_never_arrived_is_no_part_of_the_share(void **state) {
+  world w;
+  (void)state;
+  open_with(&w, "fixed-window:1000/1m", WEIR_FALLBACK_LOCAL);
+  weir_limiter *other = world_limiter(&w, "fixed-window:1000/1m", NULL);
+  for (int n = 0; n < 120; n++) {
+    if (n % 6 != 0) {
+      fake_fail_next(WEIR_ADD, WEIR_UNKNOWN, false);
+      the_fake.fault.late = the_fake.fault.slow = true;
+    }
+    world_take(&w, "k", 1);
+  }
+  assert_int_equal(world_peek(&w, "k", 1).remaining, 980);
+  for (int n = 0; n < 100; n++)
+    limiter_take(other, "k", 1);
+  for (int n = 0; n < 9; n++) /* what was learnt is told every eighth time */
+    world_take(&w, "k", 1);
+  assert_in_range(counts_of(&w).share, 150000, 300000); /* of a million */
+  weir_limiter_destroy(other);
+  world_close(&w);
+}
+
+/* What eight processes take to be their shares adds up to 1, whichever of their charges get no answer. */
+static void shares_without_answers_add_up_to_1(void **state) {
+  enum { PROCESSES = 8, CHARGES = 800 };
+  (void)state;
+  for (uint32_t lost = 0; lost < 8; lost += 3) { /* of ten */
+    world w;
+    weir_limiter *limiters[PROCESSES];
+    uint32_t seed = 5;
+    double sum = 0;
+    open_with(&w, "fixed-window:100000/1h", WEIR_FALLBACK_LOCAL);
+    weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
+    options.clock = hand_clock_as_clock(&w.clock);
+    options.peers = PROCESSES;
+    for (int i = 0; i < PROCESSES; i++)
+      assert_int_equal(
+          weir_limiter_create(w.store, "fixed-window:100000/1h", &options, &limiters[i], NULL),
+          WEIR_OK);
+    for (int n = 0; n < CHARGES; n++) {
+      if (chance(&seed, 10) < lost) {
+        fake_fail_next(WEIR_ADD, WEIR_UNKNOWN, true);
+        the_fake.fault.late = the_fake.fault.slow = true;
+      }
+      limiter_take(limiters[chance(&seed, PROCESSES)], "k", 1);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+      weir_limiter_counts counts = WEIR_LIMITER_COUNTS_INIT;
+      weir_limiter_read_counts(limiters[i], &counts);
+      sum += (double)counts.share / 1e6;
+      weir_limiter_destroy(limiters[i]);
+    }
+    print_message("%u of ten without an answer: %.3f\n", (unsigned)lost, sum);
+    assert_true(sum > 0.93 && sum < 1.05);
     world_close(&w);
   }
 }
@@ -272,6 +361,9 @@ static void the_message_names_its_request(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(who_is_late_is_answered_by_the_policy),
+      cmocka_unit_test(what_got_no_answer_is_part_of_the_share),
+      cmocka_unit_test(what_never_arrived_is_no_part_of_the_share),
+      cmocka_unit_test(shares_without_answers_add_up_to_1),
       cmocka_unit_test(the_account_denies_who_is_late_for_a_short_while),
       cmocka_unit_test(without_a_policy_it_is_a_status),
       cmocka_unit_test(late_and_away_are_both_answered_by_the_account),

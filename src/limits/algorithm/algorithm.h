@@ -84,7 +84,8 @@ typedef struct weir_known {
   } charges[WEIR_KNOWN_MOST];
 } weir_known;
 
-/* What part of all charges is this process's own (plan.h). Of a bucket in its units of time. */
+/* What part of all charges is this process's own (plan.h). Of a bucket in its units of time. Unsure, of a
+ * window or a quota: `before` is ~ of that, and `last` all that was charged since, without an answer, too. */
 typedef struct weir_share {
   int64_t before; /* what stood there before the last own charge of this period, and that charge: */
   int64_t last;   /* less than 0 where more went back since */
@@ -171,6 +172,7 @@ typedef struct weir_rule_state {
   /* Begun anew with the frame's moment. */
   int step;       /* within a phase; 0 at its begin */
   bool charged;   /* the store confirmed the addition */
+  bool stays;     /* it got no answer, or could not go back: most likely it counts */
   bool conflict;  /* others were faster: nothing was written */
   bool went_back; /* some of it was given back */
   bool tells;     /* in a take-back: wants rounds to tell others of it, behind what goes back */

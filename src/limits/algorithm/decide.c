@@ -392,8 +392,11 @@ void weir_machine_fail(weir_machine *machine, weir_status status) {
     memo->look_until_us = look_until_us;
   } else {
     memo->denied_cost = memo->denied_at_us = memo->denied_until_us = 0;
-    for (size_t i = 0; i < frame->stack->count; i++)
-      machine->rule_states[i].method->forget(machine->rule_states[i].memory);
+    for (size_t i = 0; i < frame->stack->count; i++) {
+      weir_rule_state *r = &machine->rule_states[i];
+      r->method->forget(r->memory);
+      if (frame->requests->ask.kind == WEIR_TAKE && r->stays) weir_expect_unanswered(r);
+    }
   }
   memo->must_peek = memo->unsure = true;
   frame->phase = WEIR_PHASE_DONE;

@@ -36,7 +36,7 @@ static void machine_begin(weir_machine *machine, int64_t now_us) {
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     r->step = 0;
-    r->charged = r->conflict = r->went_back = r->tells = false;
+    r->charged = r->stays = r->conflict = r->went_back = r->tells = false;
     r->wanted = r->charge = r->unused = r->place = 0;
     memset(r->state, 0, r->method->state_bytes);
     r->method->begin(r);
@@ -375,6 +375,8 @@ static weir_status machine_take_answers(weir_machine *machine) {
     weir_outcome outcome = operation->outcome;
     weir_rule_state *r = &machine->rule_states[operation->counter.rule];
     if (outcome != WEIR_DONE && outcome != WEIR_ABSENT && outcome != WEIR_CONFLICT) {
+      weir_outcome stays = phase == WEIR_PHASE_TAKE_BACK ? WEIR_NOT_SENT : WEIR_UNKNOWN;
+      r->stays = r->stays || (operation->kind != WEIR_GET && outcome == stays);
       weir_status status = weir_machine_failure(machine, operation);
       if (worst != WEIR_UNKNOWN_OUTCOME) worst = status;
       continue;

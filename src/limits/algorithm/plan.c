@@ -70,6 +70,29 @@ void weir_expect_overrun(weir_rule_state *r, int64_t cost) {
   r->lesson->charges = charges;
 }
 
+/* A period, or a cell of one, begins with nothing charged in it. */
+static void begin_place(weir_expected *expected, int64_t index, int64_t per_period) {
+  weir_share *share = &expected->share;
+  int64_t passed = index / per_period - expected->index / per_period;
+  if (passed != 0) weir_share_halve(share, passed > 0 ? passed : 1);
+  share->before = share->last = 0;
+  expected->index = index;
+  expected->amount = 0;
+}
+
+void weir_expect_unanswered(weir_rule_state *r) {
+  const weir_rule *rule = r->rule;
+  weir_share *share = &r->expected->share;
+  if (!r->frame->settings->notices_loss || r->place == 0 || weir_rule_is_held(rule) ||
+      weir_rule_takes_one(rule) || weir_rule_moves_in_time(rule))
+    return;
+  if (r->expected->index != r->place)
+    begin_place(r->expected, r->place,
+                weir_rule_opens_windows(rule) ? rule->period_us : rule->cells);
+  if (share->before >= 0) share->before = ~share->before;
+  share->last += r->charge;
+}
+
 /* After a loss, when less is expected than was charged, only the new place is known. */
 void weir_expect_count(weir_rule_state *r, int64_t index, int64_t per_period, int64_t after,
                        int64_t cost) {
@@ -80,14 +103,13 @@ void weir_expect_count(weir_rule_state *r, int64_t index, int64_t per_period, in
     weir_expect_add(r, index, cost);
     return;
   }
-  if (expected->index != index) { /* a period begins with nothing charged in it */
-    int64_t passed = index / per_period - expected->index / per_period;
-    if (passed != 0) weir_share_halve(share, passed > 0 ? passed : 1);
-    share->before = share->last = 0;
-    expected->index = index;
-    expected->amount = 0;
+  if (expected->index != index) begin_place(expected, index, per_period);
+  bool is_unsure = share->before < 0;
+  bool connected = is_unsure || expected->amount > 0 || (share->before == 0 && share->last == 0);
+  if (is_unsure) {
+    weir_share_reconcile(share, r->lesson, after - cost);
+    share->before = after - cost;
   }
-  bool connected = expected->amount > 0 || (share->before == 0 && share->last == 0);
   weir_share_learn(share, r->lesson, connected, after - cost, cost);
   expected->amount += cost;
 }
@@ -106,19 +128,27 @@ void weir_expect_add(weir_rule_state *r, int64_t index, int64_t amount) {
 /* --- the share ---------------------------------------------------------------------------------
  */
 
+static void learn(weir_share *share, weir_lesson *lesson, int64_t mine, int64_t all) {
+  share->mine += mine;
+  share->all += all;
+  lesson->mine += mine;
+  lesson->all += all;
+}
+
 void weir_share_learn(weir_share *share, weir_lesson *lesson, bool connected, int64_t before,
                       int64_t cost) {
-  if (connected) {
-    int64_t all = before - share->before;
-    share->mine += share->last;
-    share->all += all;
-    lesson->mine += share->last;
-    lesson->all += all;
-  }
+  if (connected) learn(share, lesson, share->last, before - share->before);
   lesson->cost += cost;
   lesson->charges++;
   share->before = before;
   share->last = cost;
+}
+
+void weir_share_reconcile(weir_share *share, weir_lesson *lesson, int64_t found) {
+  int64_t all = found - ~share->before;
+  if (all > 0) learn(share, lesson, share->last < all ? share->last : all, all);
+  share->before = ~found;
+  share->last = 0;
 }
 
 void weir_share_halve(weir_share *share, int64_t times) {

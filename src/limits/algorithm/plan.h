@@ -82,6 +82,10 @@ void weir_expect_change(weir_rule_state *r, int64_t cost);
 /* The same of what a request cost beyond its estimate: it is a part of that charge, not another one. */
 void weir_expect_overrun(weir_rule_state *r, int64_t cost);
 
+/* A charge got no answer. Most likely it counts, but what is found there next may show that it does not:
+ * until then the share is unsure. */
+void weir_expect_unanswered(weir_rule_state *r);
+
 /* The same, and what it teaches of the share, of a rule that counts what is charged: `after` is what
  * stands under `index` with it; `per_period` indices are one period. */
 void weir_expect_count(weir_rule_state *r, int64_t index, int64_t per_period, int64_t after,
@@ -113,7 +117,8 @@ static inline void weir_expect_compare(weir_rule_state *r, int64_t index, int64_
  * to be alone. Where charges come in random order, the shares of all processes so add up to 1 on
  * average, however many there are: docs/guarantees.md, "Outages".
  *
- * Sums are signed: what goes back comes off the last own charge. Only an admitted charge teaches. Windows
+ * Sums are signed: what goes back comes off the last own charge. Only an admitted charge teaches,
+ * or in a window a look at what became of charges without an answer: a share is unsure until then. Windows
  * and counts learn in weir_expect_count(), buckets in bucket.c. */
 
 /* An own charge of `cost` stands on top of `before`: what there is since the last one is learnt,
@@ -121,7 +126,19 @@ static inline void weir_expect_compare(weir_rule_state *r, int64_t index, int64_
 void weir_share_learn(weir_share *share, weir_lesson *lesson, bool connected, int64_t before,
                       int64_t cost);
 
+/* What an unsure share waited for: of what came to stand there since its last answer, as much as was charged
+ * without one is taken to be own, and no more than came. It stays unsure until an own charge is answered. */
+void weir_share_reconcile(weir_share *share, weir_lesson *lesson, int64_t found);
+
 /* Halves what was learnt, so many times. */
 void weir_share_halve(weir_share *share, int64_t times);
+
+/* weir_expect_compare() of a rule that counts what is charged, in windows: an unsure share waits for it. */
+static inline void weir_expect_found(weir_rule_state *r, int64_t index, int64_t found) {
+  weir_share *share = &r->expected->share;
+  if (share->before < 0 && share->last != 0 && r->expected->index == index)
+    weir_share_reconcile(share, r->lesson, found);
+  weir_expect_compare(r, index, found);
+}
 
 #endif

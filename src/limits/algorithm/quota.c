@@ -458,7 +458,7 @@ static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
     state->counted = state->counted || operation->kind == WEIR_GET;
     r->charged = r->charged || operation->kind == WEIR_ADD;
   }
-  if (quota_is_held(r, state->start_us)) weir_expect_compare(r, state->start_us, count);
+  if (quota_is_held(r, state->start_us)) weir_expect_found(r, state->start_us, count);
   state->count = memory->count = count;
 }
 
@@ -480,7 +480,7 @@ static bool quota_end_plain(weir_rule_state *r, const weir_operation *operation)
   quota_memory *memory = r->memory;
   int64_t count = weir_count_of(weir_stored_before(operation));
   if (count > r->rule->limit - r->charge) return false;
-  if (quota_is_held(r, r->place)) weir_expect_compare(r, r->place, count);
+  if (quota_is_held(r, r->place)) weir_expect_found(r, r->place, count);
   memory->count = count + r->charge;
   r->room = r->rule->limit - count;
   r->reset_after_us = r->place + r->rule->period_us - r->frame->now_us;

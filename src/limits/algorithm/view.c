@@ -30,7 +30,7 @@ static inline void remember(const weir_view *view, size_t i, weir_frame *frame,
   r->index = (uint32_t)i;
   r->ttl_us = 0;
   r->step = 0;
-  r->charged = r->conflict = r->went_back = r->tells = false;
+  r->charged = r->stays = r->conflict = r->went_back = r->tells = false;
   r->wanted = r->charge = r->unused = r->place = 0;
   r->room = r->reset_after_us = 0;
 }

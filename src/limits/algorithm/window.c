@@ -218,7 +218,7 @@ static void window_answer(weir_rule_state *r, const weir_operation *operation) {
       continue;
     }
     *cell = (weir_cell){counts[lane], r->frame->now_us};
-    weir_expect_compare(r, memory->first + place, counts[lane]);
+    weir_expect_found(r, memory->first + place, counts[lane]);
     if (place > 0) state->taken_in += counts[lane];
   }
 }

@@ -315,7 +315,7 @@ static void hold_admitted(const weir_inside *inside, weir_account *account,
       weir_continue_admit(inside, account, request, secret, WEIR_CONTINUE_HOLDS, &decision, &owed);
 }
 
-/* While others may not be back: who is missing would not be missed. */
+/* While others may not be back: who is missing would not be missed. Where answers were only late, nobody is. */
 static void unlearn(const weir_stack *rules, const weir_memo *memo, weir_machine *machine) {
   for (size_t i = 0; i < rules->count; i++) {
     weir_share *share = &machine->frame.memo->expected[i].share;
@@ -337,7 +337,8 @@ bool weir_continue_settle(const weir_inside *inside, weir_account *account, cons
     if (account->will_hold) hold_admitted(inside, account, requests, secret);
   }
   if (weir_account_is_over(account, inside->rules, now_us)) return true;
-  if (!weir_account_is_quiet(account, now_us)) unlearn(inside->rules, memo, machine);
+  if (account->will_hold && !weir_account_is_quiet(account, now_us))
+    unlearn(inside->rules, memo, machine);
   return false;
 }
 

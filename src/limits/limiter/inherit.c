@@ -52,8 +52,8 @@ void weir_limiter_read_pools(weir_limiter *limiter, weir_pool pools[WEIR_RULES_M
 static void copy_memo(const weir_limiter *limiter, weir_memo_entry *entry,
                       const weir_memo_entry *old) {
   for (size_t i = 0; i < limiter->stack.count; i++) {
-    const weir_share *share = &entry->memo->expected[i].share;
-    if (share->mine != 0 || share->all != 0 || share->before != 0 || share->last != 0) return;
+    const weir_expected *expected = &entry->memo->expected[i];
+    if (expected->share.mine != 0 || expected->share.all != 0 || expected->amount != 0) return;
   }
   weir_memo_take_over(&limiter->stack, entry->memo, &limiter->before->stack, old->memo);
 }
