@@ -19,6 +19,7 @@
 #include "faults/ground.h"
 #include "limiter/account.h"
 #include "limiter/limiter.h"
+#include "outage/alone.h"
 #include "outage/callers.h"
 #include "outage/figures.h"
 #include "outage/rows.h"
@@ -310,6 +311,37 @@ static bool hunt(const struct row *row, const struct lane *lane) {
   return held;
 }
 
+/* --- processes by themselves ---------------------------------------------------------------------
+ */
+
+struct alone {
+  const struct alone_row *row;
+  struct figure figure;
+};
+
+static void go_alone(void *context) {
+  struct alone *alone = context;
+  alone_run(alone->row, the_server, &alone->figure);
+  trouble_over(the_server);
+}
+
+static bool hunt_alone(const struct alone_row *row) {
+  struct results results = {.count = 0};
+  for (int64_t i = 0; i < settings.seeds; i++) {
+    struct alone alone = {.row = row};
+    struct trouble trouble = row->trouble;
+    if (settings.busy_ms > 0) trouble.pause_us = settings.busy_ms * MS_US;
+    virtual_begin((uint64_t)(settings.seed + i));
+    the_server = trouble_begin(&trouble);
+    fiber_start(go_alone, &alone);
+    virtual_run();
+    trouble_end(the_server);
+    virtual_clean_up();
+    record(&results, 0, &alone.figure, i);
+  }
+  return judge("alone", &results.series[0]);
+}
+
 /* --- arguments ---------------------------------------------------------------------------------
  */
 
@@ -363,6 +395,9 @@ int main(int count, char **arguments) {
     for (size_t lane = 0; lane < rows[i].count; lane++)
       if (is_wanted(rows[i].name) || is_wanted(rows[i].lanes[lane].name))
         held = hunt(&rows[i], &rows[i].lanes[lane]) && held;
+  for (size_t i = 0; i < alone_rows_count; i++)
+    if (is_wanted("alone") || is_wanted(alone_rows[i].name))
+      held = hunt_alone(&alone_rows[i]) && held;
   fiber_clean_up();
   return held ? 0 : 1;
 }
