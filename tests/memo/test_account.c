@@ -392,7 +392,13 @@ static void what_is_older_than_every_period_matters_no_more(void **state) {
 static void it_holds_as_long_as_the_policy_answered(void **state) {
   static const struct {
     int64_t away_us, hold_us;
-  } cases[] = {{0, 40000}, {30000, 70000}, {500000, 540000}, {60 * SECOND, 540000}, {-5, 40000}};
+  } cases[] = {{0, 40000},
+               {30000, 70000},
+               {500000, 540000},
+               {2 * SECOND - 1, 540000},
+               {2 * SECOND, 1040000},
+               {60 * SECOND, 1040000},
+               {-5, 40000}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     bench b = set_up("fixed-window:100/1m", WHOLE / 2);

@@ -6,7 +6,7 @@
 
 __extension__ typedef __int128 wide;
 
-enum { PRIOR_CHARGES = 4, HOLD_MOST_US = 500000 };
+enum { PRIOR_CHARGES = 4, HOLD_MOST_US = 500000, LONG_US = 2000000 };
 
 /* --- shares ------------------------------------------------------------------------------------
  */
@@ -224,9 +224,10 @@ void weir_account_confirm(weir_account *account, size_t rules, const int64_t *pa
 
 void weir_account_hold(weir_account *account, int64_t now_us, int64_t deadline_us) {
   int64_t answered_us = now_us - account->began_us;
-  if (answered_us < 0) answered_us = 0;
-  if (answered_us > HOLD_MOST_US) answered_us = HOLD_MOST_US;
-  account->hold_until_us = account->will_hold ? now_us + answered_us + 2 * deadline_us : now_us;
+  int64_t most_us = answered_us < LONG_US ? HOLD_MOST_US : 2 * HOLD_MOST_US;
+  int64_t hold_us = answered_us < most_us ? answered_us : most_us;
+  if (hold_us < 0) hold_us = 0;
+  account->hold_until_us = account->will_hold ? now_us + hold_us + 2 * deadline_us : now_us;
 }
 
 bool weir_account_holds(const weir_account *account, int64_t now_us) {

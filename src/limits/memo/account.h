@@ -15,7 +15,8 @@
  *     away ── begin ──> admit, owe ── the store answers ──> pay; hold the share ── over ──> gone
  *
  * Hold: the first process that returns leaves room for the others, which still have to pay. So it goes
- * on to hold its share, beside the store's answer, as long as the policy answered, 500 ms at the most.
+ * on to hold its share, beside the store's answer, as long as the policy answered, 500 ms at the most; a
+ * second after a long outage, as pauses between probes are long then, and one of others may be missed.
  * Not where the store was only slow, and has got all that was admitted: what it says counts that.
  *
  * Plain arithmetic on a struct, which its owner locks with the key's entry. Times are those of the
