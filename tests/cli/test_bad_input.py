@@ -1,10 +1,11 @@
 """Bad input: one line that names the offending part, exit status 2, nothing else."""
 
 import socket
+import tempfile
 import threading
 import unittest
 
-from program import NO_DECISION, RULE, ProgramTest, run
+from program import NO_DECISION, RULE, ProgramTest, run, said
 
 
 class Commands(ProgramTest):
@@ -107,6 +108,12 @@ class Numbers(ProgramTest):
         self.assert_refused(run("take", "--rule", shares, "--tenant", "a", "--wait", "1s", "k"), "--tenant")
         self.assert_refused(run("reset", "--rule", shares, "k"), "has no reset")
         self.assert_refused(run("simulate", "--rule", shares, "/dev/null"), "tenants")
+        self.assertIn("tenants", said(run("bench", "--store", "memory:", "--rule", shares).stderr).decode())
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
+            config.write(f'stores: {{default: {{url: "memory:"}}}}\nlimiters:\n  api: {{rule: "{shares}"}}\n')
+            config.flush()
+            self.assertIn("limiters.api.rule: a shared-window is asked with tenants",
+                          said(run("check", config.name).stderr).decode())
 
     def test_a_wait_is_0s_to_30m_and_for_one_whole_cost(self):
         for value in ("", "31m", "1", "-1s", "1.5s"):
