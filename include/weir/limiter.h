@@ -65,6 +65,13 @@ typedef struct weir_limiter weir_limiter;
  *                    that are alike but for their limits then share their counts, whatever those
  *                    limits become. What a process decides by this rule does not change by it
  *
+ *                    classes=NAME:PART|..., 1 to 8 of them, each with more than the one before it: classes
+ *                    of requests, which a request says by weir_extra. One of a class is admitted as if
+ *                    that PART, 1% to 100% or a whole number, of what the rule admits at once
+ *                    (LIMIT; B' of a token-bucket; Q + 1) were all of it; one of none has all. So
+ *                    the rest is kept for higher classes. Not with count=all; rules of a stack that have
+ *                    classes have the same names in the same order
+ *
  * A full bucket or queue must drain within 400d. docs/guarantees.md states what each rule promises,
  * and docs/changing-rules.md which counts continue under a changed rule.
  *

@@ -112,6 +112,60 @@ static void has_a_ceiling_only_when_told(void **state) {
   assert_int_equal(parsed("token-bucket:5/s,debt=9,burst=10,most=9").debt, 9);
 }
 
+/* A part of what the rule admits at once, rounded down, and no class has nothing. */
+static void gives_each_class_a_part(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    int64_t capacity[3], upper[3]; /* of no class, and of the first two */
+  } cases[] = {
+      {"fixed-window:10/m", {10, 10, 10}, {10, 10, 10}},
+      {"fixed-window:10/m,classes=a:65%|b:8", {10, 6, 8}, {10, 6, 8}},
+      {"quota:1/m,classes=a:1%|b:2%", {1, 1, 1}, {1, 1, 1}},
+      {"sliding-window:1000/m,classes=batch:60%|free:80%", {1000, 600, 800}, {1500, 900, 1200}},
+      {"sliding-window:1000/m,strict,classes=a:1|b:100%", {1000, 1, 1000}, {1000, 1, 1000}},
+      {"sliding-window:100/m,most=5000,classes=a:50%|b:51", {100, 50, 51}, {150, 75, 77}},
+      {"quota:9007199254740992/m,classes=a:99%|b:100%",
+       {9007199254740992, 8917127262193582, 9007199254740992},
+       {9007199254740992, 8917127262193582, 9007199254740992}},
+      {"sliding-log:30/m,classes=a:33%|b:34%", {30, 9, 10}, {30, 9, 10}},
+      {"in-flight:30/m,classes=a:5|b:6", {30, 5, 6}, {30, 5, 6}},
+      {"token-bucket:20000/s,burst=2000,lease=10ms,classes=a:50%|b:1800",
+       {1800, 900, 1800},
+       {20000, 900, 1800}},
+      {"leaky-bucket:5/s,queue=9,classes=a:50%|b:60%", {10, 5, 6}, {5, 5, 6}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    weir_rule rule = parsed(cases[i].text);
+    for (size_t n = 0; n < 3; n++) {
+      assert_int_equal(rule.thresholds[n].capacity, cases[i].capacity[n]);
+      assert_int_equal(rule.thresholds[n].upper, cases[i].upper[n]);
+    }
+    assert_int_equal(rule.capacity, cases[i].capacity[0]);
+  }
+}
+
+/* A rule that has none beside one that has some, and who goes before whom. */
+static void a_stack_has_the_classes_of_its_rules(void **state) {
+  (void)state;
+  weir_stack stack;
+  char list[WEIR_CLASS_LIST_BYTES];
+  assert_int_equal(weir_stack_parse("quota:7/s;quota:9/m,classes=a:5|b:6", 64, &stack, NULL),
+                   WEIR_OK);
+  assert_int_equal(stack.class_count, 2);
+  assert_int_equal(weir_stack_find_class(&stack, "a"), 1);
+  assert_int_equal(weir_stack_find_class(&stack, "b"), 2);
+  assert_int_equal(weir_stack_find_class(&stack, "c"), 0);
+  assert_int_equal(weir_stack_find_class(&stack, ""), 0);
+  assert_int_equal(stack.rules[0].thresholds[1].capacity, 7);
+  assert_int_equal(stack.rules[1].thresholds[1].capacity, 5);
+  assert_int_equal(weir_stack_least_of_class(&stack, 0), 7);
+  assert_int_equal(weir_stack_least_of_class(&stack, 1), 5);
+  weir_stack_list_classes(&stack, list);
+  assert_string_equal(list, "a and b");
+  assert_true(weir_class_rank(0) > weir_class_rank(2) && weir_class_rank(2) > weir_class_rank(1));
+}
+
 static void leases_only_when_told(void **state) {
   (void)state;
   assert_int_equal(parsed("quota:5/s").lease_us, 0);
@@ -211,6 +265,7 @@ static void a_rule_is_written_as_it_would_be_read(void **state) {
       "token-bucket:1000000000/"
       "86399999ms,burst=999999999,hold=59999ms,lease=999ms,name=abcdefghijklmn",
       "sliding-window:5/1m,most=5",
+      "sliding-window:1000/1m,classes=batch:60%|free:800,name=a",
       "sliding-window:9007199254740992/34559999999ms,cells=64,strict,hold=59999ms,lease=999ms,"
       "debt=9007199254740992,most=9007199254740992,name=abcdefghijklmnopqrstuvwxyz012345",
       "token-bucket:1000000000/86399999ms,burst=999999999,hold=59999ms,lease=999ms,debt=99999999,"
@@ -245,6 +300,8 @@ int main(void) {
       cmocka_unit_test(holds_a_denial_only_when_told),
       cmocka_unit_test(owes_only_what_it_is_told),
       cmocka_unit_test(has_a_ceiling_only_when_told),
+      cmocka_unit_test(gives_each_class_a_part),
+      cmocka_unit_test(a_stack_has_the_classes_of_its_rules),
       cmocka_unit_test(leases_only_when_told),
       cmocka_unit_test(a_bucket_keeps_back_what_drains_during_a_lease),
       cmocka_unit_test(admits_at_most_its_capacity_at_once),

@@ -37,6 +37,9 @@ extern const weir_rule_kind weir_kind_usual;
  * have, as it keeps an entry for each request. */
 void weir_rule_count_entries(weir_rule *rule);
 
+/* What requests of a class may fill of a measured rule: at least 1. */
+int64_t weir_class_capacity(const weir_rule *rule, const weir_class *class);
+
 /* Measures a rule whose options have been read: the unit of time of a bucket, and what a lease
  * keeps back. Fails where a rate is too fast, a burst too long, or where the rule cannot have
  * such a lease or debt. `message` may be NULL. In layout.c. */

@@ -81,11 +81,32 @@ int64_t weir_rule_capacity(const weir_rule *rule) {
   return weir_rule_moves_in_time(rule) ? rule->burst - rule->reserve : rule->limit;
 }
 
+int64_t weir_class_capacity(const weir_rule *rule, const weir_class *class) {
+  int64_t part = class->part;
+  if (class->percent) part = (int64_t)((wide)weir_rule_capacity(rule) * part / 100);
+  return part > 0 ? part : 1;
+}
+
+/* A rule without classes in a stack with some has all of its limit for each. */
+static void set_thresholds(weir_rule *rule) {
+  weir_threshold all = {.capacity = rule->capacity, .upper = rule->upper};
+  for (size_t i = 0; i <= WEIR_CLASSES_MOST; i++)
+    rule->thresholds[i] = all;
+  for (size_t i = 0; i < rule->class_count; i++) {
+    int64_t capacity = weir_class_capacity(rule, &rule->classes[i]);
+    rule->thresholds[i + 1] = (weir_threshold){capacity, upper_of(rule, capacity)};
+  }
+}
+
 int64_t weir_stack_least_capacity(const weir_stack *stack) {
+  return weir_stack_least_of_class(stack, 0);
+}
+
+int64_t weir_stack_least_of_class(const weir_stack *stack, unsigned number) {
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < stack->count; i++) {
     const weir_rule *rule = &stack->rules[i];
-    int64_t capacity = weir_rule_takes_one(rule) ? 1 : weir_rule_capacity(rule);
+    int64_t capacity = weir_rule_takes_one(rule) ? 1 : rule->thresholds[number].capacity;
     if (capacity < least) least = capacity;
   }
   return least;
@@ -351,6 +372,7 @@ weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_messa
     weir_rule *rule = &stack->rules[i];
     rule->capacity = weir_rule_capacity(rule);
     rule->upper = weir_rule_upper(rule);
+    set_thresholds(rule);
     rule->log_us = weir_rule_takes_one(rule) ? log_us : 0;
     rule->cell_us = (rule->period_us + rule->cells - 1) / rule->cells;
     choose_lanes(rule, processes, weir_rule_has_cells(rule) && !stack->count_all);
@@ -399,6 +421,8 @@ void weir_stack_continue(const weir_stack *rules, weir_stack *continued) {
   for (size_t i = 0; i < continued->count; i++) {
     weir_rule *rule = &continued->rules[i];
     int64_t limit = rule->limit, capacity = weir_rule_capacity(rule), debt = rule->debt;
+    weir_threshold thresholds[WEIR_CLASSES_MOST + 1];
+    memcpy(thresholds, rule->thresholds, sizeof thresholds);
     rule->lease_us = rule->reserve = rule->most = 0; /* no other process charges them */
     if (weir_rule_takes_one(rule)) weir_rule_count_entries(rule);
 
@@ -410,6 +434,11 @@ void weir_stack_continue(const weir_stack *rules, weir_stack *continued) {
       if (!weir_rule_moves_in_time(rule)) break;
       rule->burst = capacity * rule->parts;
       if (weir_rule_measure(rule, NULL) == WEIR_OK) break;
+    }
+
+    for (size_t n = 0; n < rule->class_count; n++) {
+      rule->classes[n].percent = false;
+      rule->classes[n].part = thresholds[n + 1].capacity * (rule->parts > 0 ? rule->parts : 1);
     }
 
     /* No other rule of the stack may have this one's tag; only this process reads their counts. */

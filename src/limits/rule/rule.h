@@ -17,7 +17,13 @@
 
 #include <weir/status.h>
 
-enum { WEIR_RULES_MOST = 8, WEIR_CELLS_MOST = 64, WEIR_NAME_MOST = 32, WEIR_TAG_MOST = 64 };
+enum {
+  WEIR_RULES_MOST = 8,
+  WEIR_CELLS_MOST = 64,
+  WEIR_NAME_MOST = 32,
+  WEIR_TAG_MOST = 64,
+  WEIR_CLASSES_MOST = 8
+};
 
 #define WEIR_LIMIT_MOST INT64_C(1000000000)
 #define WEIR_COUNT_LIMIT_MOST (INT64_C(1) << 53) /* of windows and quotas: exact in a double */
@@ -86,6 +92,18 @@ typedef enum weir_place {
   WEIR_PLACE_TENANT /* "t<index>.<entry>": of one tenant in a pool's cell */
 } weir_place;
 
+/* A class of requests, as the text has it. */
+typedef struct weir_class {
+  char name[WEIR_NAME_MOST + 1];
+  bool percent;
+  int64_t part; /* of what the rule admits at once: 1 to 100, or 1 to weir_rule_capacity() */
+} weir_class;
+
+/* How far requests of one class may fill a rule: as its capacity and upper say it for those of none. */
+typedef struct weir_threshold {
+  int64_t capacity, upper;
+} weir_threshold;
+
 /* Counters hold `lanes` cells of `lane_bits` each; only sliding windows have more than one cell.
  * Buckets: times are counted in units of 2^-unit_bits microseconds, a token takes token_units of
  * them. */
@@ -112,8 +130,10 @@ struct weir_rule {
 
   int64_t capacity; /* weir_rule_capacity(), ... */
   int64_t upper;    /* ... and weir_rule_upper(): every decision reads them */
-  int64_t cell_us;  /* S, the width of a cell */
-  int64_t log_us;   /* of a log: the longest period of all that share it, the width of its epochs;
+  weir_threshold
+      thresholds[WEIR_CLASSES_MOST + 1]; /* by class of the stack; 0: of none, those two */
+  int64_t cell_us;                       /* S, the width of a cell */
+  int64_t log_us; /* of a log: the longest period of all that share it, the width of its epochs;
                        else 0 */
   int64_t
       lost_from; /* of a quota: a count that is as high is that of a lost key (algorithm/plan.h) */
@@ -126,12 +146,17 @@ struct weir_rule {
   int64_t token_units;   /* T, at least 1024: the rate falls short by less than 0.1 % */
   char tag[WEIR_TAG_MOST + 1];
   char kin[WEIR_TAG_MOST + 1]; /* what names its limit whatever the layout: kind, period, name */
+  size_t class_count;
+  weir_class classes[WEIR_CLASSES_MOST]; /* rising */
 };
 
 /* Rules that are one decision. */
 typedef struct weir_stack {
   size_t count;
   bool count_all; /* some rule charges denied requests */
+  size_t
+      class_count; /* the classes of its rules, which are the same ones in the same order where ... */
+  size_t classed; /* ... a rule has some at all: the first that has */
   weir_rule rules[WEIR_RULES_MOST];
 } weir_stack;
 
@@ -149,6 +174,20 @@ weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_messa
  * processes use; 0: none would. They are rules of one algorithm, period and name. */
 int64_t weir_rule_most_for_both(const weir_stack *one, size_t i, uint32_t processes,
                                 const weir_stack *other, size_t j, uint32_t other_processes);
+
+/* Which of its classes has this name: 1 is the first; 0: none. */
+unsigned weir_stack_find_class(const weir_stack *stack, const char *name);
+
+/* "batch and free": the classes of the stack. */
+enum { WEIR_CLASS_LIST_BYTES = WEIR_CLASSES_MOST * (WEIR_NAME_MOST + 5) };
+void weir_stack_list_classes(const weir_stack *stack, char list[WEIR_CLASS_LIST_BYTES]);
+
+/* Which of two classes goes before: the higher rank may do all that the lower may. Of none it is the
+ * highest. */
+enum { WEIR_RANK_MOST = WEIR_CLASSES_MOST + 1 };
+static inline unsigned weir_class_rank(unsigned number) {
+  return number == 0 ? WEIR_RANK_MOST : number;
+}
 
 /* The rules by which a process goes on while the store is away (memo/account.h): the same windows
  * and buckets, but counted in parts of a cost. A rule's limit and capacity are so many times as
@@ -171,7 +210,7 @@ int weir_rule_parts(const weir_rule *rule);
 
 /* Writes the shortest text that means this rule; two rules decide alike, but for most=, exactly when
  * these texts are equal. A shared window needs as much room more as its weights are long. */
-enum { WEIR_RULE_TEXT_BYTES = 192 };
+enum { WEIR_RULE_TEXT_BYTES = 192 + WEIR_CLASSES_MOST * (WEIR_NAME_MOST + 20) };
 void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]);
 
 /* The largest cost that is ever admitted, and what a full bucket gives at once: L, B' or Q + 1. B'
@@ -182,7 +221,9 @@ int64_t weir_rule_capacity(const weir_rule *rule);
 int64_t weir_rule_weight(const weir_rule *rule, const void *tenant, size_t length);
 int64_t weir_rule_floor(const weir_rule *rule, int64_t weight);
 
-/* The smallest capacity of the stack, 1 where it holds a log: no group charges more at once. */
+/* The smallest capacity of the stack, 1 where it holds a log: no group charges more at once. And the smallest for
+ * requests of a class. */
 int64_t weir_stack_least_capacity(const weir_stack *stack);
+int64_t weir_stack_least_of_class(const weir_stack *stack, unsigned number);
 
 #endif
