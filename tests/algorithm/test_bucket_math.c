@@ -79,18 +79,20 @@ static void lets_exactly_the_burst_into_an_empty_bucket(void **state) {
   }
 }
 
+static const weir_ask plain = {.cost = 1};
+
 /* As much as is ahead in a queue; what is missing in a bucket. */
 static void says_how_long_to_wait(void **state) {
   (void)state;
   weir_rule leaky = rule_of("leaky-bucket:300000/1s,queue=9"); /* 3414 units of 2^-10 us each */
-  assert_int_equal(weir_bucket_delay_us(&leaky, 0, 1), 0);
-  assert_int_equal(weir_bucket_delay_us(&leaky, 1, 1), 1);
-  assert_int_equal(weir_bucket_delay_us(&leaky, 1024, 5), 1);
-  assert_int_equal(weir_bucket_delay_us(&leaky, 1025, 5), 2);
+  assert_int_equal(weir_bucket_delay_us(&leaky, 0, &plain, 1), 0);
+  assert_int_equal(weir_bucket_delay_us(&leaky, 1, &plain, 1), 1);
+  assert_int_equal(weir_bucket_delay_us(&leaky, 1024, &plain, 5), 1);
+  assert_int_equal(weir_bucket_delay_us(&leaky, 1025, &plain, 5), 2);
   weir_rule token = rule_of("token-bucket:10/1s,burst=2");
-  assert_int_equal(weir_bucket_delay_us(&token, 100000, 1), 0);
-  assert_int_equal(weir_bucket_delay_us(&token, 100001, 1), 1);
-  assert_int_equal(weir_bucket_delay_us(&token, 200000, 2), 200000);
+  assert_int_equal(weir_bucket_delay_us(&token, 100000, &plain, 1), 0);
+  assert_int_equal(weir_bucket_delay_us(&token, 100001, &plain, 1), 1);
+  assert_int_equal(weir_bucket_delay_us(&token, 200000, &plain, 2), 200000);
 }
 
 static void counts_an_accepted_wait_as_room(void **state) {

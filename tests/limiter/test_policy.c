@@ -36,7 +36,8 @@ static void all_but_allow_deny_for_half_a_second_or_soon(void **state) {
   for (size_t i = 0; i < 3; i++) {
     for (int late = 0; late < 2; late++) {
       weir_source source = late ? WEIR_SOURCE_LATE : WEIR_SOURCE_FALLBACK;
-      weir_decision decision = weir_policy_decide(policies[i], source, &stack, 3, NULL, 99);
+      const weir_ask request = {.cost = 3};
+      weir_decision decision = weir_policy_decide(policies[i], source, &stack, &request, 99);
       bool allows = policies[i] == WEIR_FALLBACK_ALLOW;
       int64_t soon_us = late ? WEIR_POLICY_LATE_RETRY_US : WEIR_POLICY_RETRY_US;
       assert_int_equal(decision.allowed, allows);

@@ -78,5 +78,5 @@ void world_remember_charge(world *w, int64_t now_us, int64_t cost) {
 }
 
 void world_grant(world *w, int64_t stamp_us, int64_t cost) {
-  weir_stock_grant(w->stock, &w->lease, stamp_us, stamp_us, cost, w->places);
+  weir_stock_grant(w->stock, &w->lease, stamp_us, stamp_us, cost, w->places, 0);
 }

@@ -137,7 +137,7 @@ static void a_use_earns_what_may_be_lost(void **state) {
   world_remember_charge(&w, START, 9);
   count(&w, START, 1000);
   world_grant(&w, START, 1280);
-  assert_true(weir_stock_use(w.stock, &w.lease, START, 1280, &at_us));
+  assert_true(weir_stock_use(w.stock, &w.lease, START, 1280, &at_us, 0));
   assert_int_equal(wish(&w, START, 1), 161);
   world_close(&w);
 }

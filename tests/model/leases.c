@@ -41,7 +41,7 @@ static bool use(const struct model *model, struct client *client, int64_t now_us
   int64_t latest_us = now_us;
   if (model->mutant->trusts_old_readings && now_us < client->stock->lots[0].from_us)
     latest_us = client->stock->lots[0].from_us;
-  bool used = weir_stock_use(client->stock, &model->lease, latest_us, cost, at_us);
+  bool used = weir_stock_use(client->stock, &model->lease, latest_us, cost, at_us, 0);
   if (used && !model->lease.drains) *at_us = now_us;
   return used;
 }
@@ -52,7 +52,7 @@ bool lease_answers(struct model *model, struct client *client, weir_claim *reque
   int64_t now_us = read_clock(model, client);
   int64_t places[WEIR_RULES_MOST] = {0};
   int64_t at_us;
-  weir_stock_places(client->stock, &model->lease, now_us, places);
+  weir_stock_places(client->stock, &model->lease, now_us, places, 0);
   if (!use(model, client, now_us, request->verdict.charge, &at_us)) return false;
   struct record *record = record_number(model, client, slot_of(client, request));
   if (truth_of(model, 0) == &truth_quota) client->charged_cell[0] = places[0];
@@ -75,7 +75,7 @@ static weir_view view_of(const struct model *model, const struct client *client)
 /* What is usable counts as room: only the rest can be denied out of the memo. */
 bool lease_denies(struct model *model, struct client *client, weir_claim *request) {
   int64_t room = 0;
-  if (client->wallet != NULL) room = weir_stock_room(client->stock, client->start_us);
+  if (client->wallet != NULL) room = weir_stock_room(client->stock, client->start_us, 0);
   const weir_view view = view_of(model, client);
   request->verdict.held = room;
   bool denied = weir_settle_locally(&view, request);
@@ -94,7 +94,7 @@ void lease_hold(struct model *model, struct client *client, weir_claim *request)
     return;
   int slot = slot_of(client, request);
   int64_t held =
-      weir_stock_hold(client->stock, &model->lease, client->start_us, request->verdict.charge);
+      weir_stock_hold(client->stock, &model->lease, client->start_us, request->verdict.charge, 0);
   client->wallet->held[slot] = (int32_t)held;
   record_number(model, client, slot)->held = (int32_t)held;
   request->verdict.held = held;
@@ -155,7 +155,7 @@ weir_claim *lease_ask(struct model *model, struct client *client, weir_claim *gr
 weir_claim *lease_refill(struct model *model, struct client *client, int64_t lease) {
   for (int i = 0; i < WEIR_LOTS && model->mutant->refills_idle; i++)
     client->stock->lots[i].until_us += WRONG_US;
-  if (!model->mutant->refills_idle) lease -= weir_stock_room(client->stock, client->start_us);
+  if (!model->mutant->refills_idle) lease -= weir_stock_room(client->stock, client->start_us, 0);
   return lease > 0 ? lease_ask(model, client, NULL, lease) : NULL;
 }
 
@@ -228,7 +228,7 @@ void lease_end_group(struct model *model, struct client *client) {
   if (wallet->ahead > 0) {
     weir_machine_places(client->machine, places);
     weir_stock_grant(client->stock, &model->lease, world_clock_us(model, client), wallet->ahead_us,
-                     wallet->ahead, places);
+                     wallet->ahead, places, 0);
     if (model->mutant->mislease != NULL) model->mutant->mislease(model, client);
     owe(model, places[0], wallet->ahead);
   }

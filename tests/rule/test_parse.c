@@ -132,8 +132,8 @@ static void gives_each_class_a_part(void **state) {
       {"in-flight:30/m,classes=a:5|b:6", {30, 5, 6}, {30, 5, 6}},
       {"token-bucket:20000/s,burst=2000,lease=10ms,classes=a:50%|b:1800",
        {1800, 900, 1800},
-       {20000, 900, 1800}},
-      {"leaky-bucket:5/s,queue=9,classes=a:50%|b:60%", {10, 5, 6}, {5, 5, 6}},
+       {1800, 900, 1800}},
+      {"leaky-bucket:5/s,queue=9,classes=a:50%|b:60%", {10, 5, 6}, {10, 5, 6}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     weir_rule rule = parsed(cases[i].text);

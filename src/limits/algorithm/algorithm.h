@@ -65,8 +65,10 @@ static inline void weir_settings_set_margins(weir_settings *settings, int64_t de
 
 /* What remains of a rule where a process holds `room` of it beside what is left there: never more than it
  * ever admits. A bucket has drained of what is still held. */
-static inline int64_t weir_rule_remaining(const weir_rule *rule, int64_t left, int64_t room) {
-  return left < rule->capacity - room ? left + room : rule->capacity;
+static inline int64_t weir_ask_remaining(const weir_rule *rule, const weir_ask *ask, int64_t left,
+                                         int64_t room) {
+  int64_t capacity = weir_ask_threshold(rule, ask)->capacity;
+  return left < capacity - room ? left + room : capacity;
 }
 
 /* What was last known to be charged under one rule, for a process that must go on without its
@@ -111,8 +113,11 @@ typedef struct weir_expected {
 /* What a process keeps of a key: weir_memo_bytes() of its stack, zeroed means nothing known. Every
  * decision reads and writes it, so it has no room for rules that are not there. */
 typedef struct weir_memo {
-  bool must_peek; /* a denial or an unknown outcome came last: look before charging */
-  bool unsure;    /* what was charged or went back may not have: no settlement charges unseen */
+  /* A denial or an unknown outcome came last: requests up to this rank look before they charge. 0: none
+   * does. */
+  uint8_t must_peek;
+  uint8_t denied_rank; /* of a class that was denied: it speaks for this and lower ones */
+  bool unsure; /* what was charged or went back may not have: no settlement charges unseen */
   int64_t look_until_us;    /* others swap this key too: until then look before swapping */
   int64_t denied_cost;      /* costs from this on were denied; 0: none */
   int64_t denied_at_us;     /* at this time */
@@ -148,9 +153,11 @@ typedef struct weir_frame {
   /* Windows: each request fits whole or is looked at once more, so that a charge need not read again
    * what is firm (window.c). And that look, where nothing else can have changed meanwhile. */
   bool believes_firm, looks_at_old;
-  unsigned lost;    /* keys that were found to hold less than they must */
-  int64_t now_us;   /* of this phase, and the stamp of its charge */
-  int64_t clock_us; /* of this round */
+  bool looks_at_back;    /* what the take-back itself finds in its counter is part of that look */
+  unsigned lost;         /* keys that were found to hold less than they must */
+  int64_t now_us;        /* of this phase, and the stamp of its charge */
+  int64_t clock_us;      /* of this round */
+  const weir_ask *asked; /* in no machine: the only request, or NULL */
   size_t operation_count;
   weir_operation *operations; /* of this round, where its driver wants them */
 } weir_frame;
@@ -181,8 +188,9 @@ typedef struct weir_rule_state {
   int64_t unused; /* ... this was not admitted and goes back */
   int64_t place;  /* what is charged: a window's cell, a quota's start; else 0 */
 
-  /* Of a plain charge that fits: the largest cost that fitted, and what each request is told. */
-  int64_t room;
+  /* Of a plain charge that fits: what was there by estimate and in whole cells, and then with the requests
+   * that are told so far; and what each is told. */
+  int64_t used, whole;
   int64_t reset_after_us;
 } weir_rule_state;
 

@@ -52,7 +52,7 @@ typedef struct weir_ask {
   unsigned class; /* which of the stack's classes: 1 is the first; 0: none */
   const void *key;
   size_t key_length;
-  int64_t cost; /* for every rule, 1 to the least capacity of the stack */
+  int64_t cost; /* for every rule, 1 to what its class may have of each */
   /* Or one per rule, 0 to its capacity, some above 0. SETTLE: what it really cost without what is
    * charged, -WEIR_VALUE_MOST to WEIR_VALUE_MOST, not all 0: above 0 charged as well, as much as fits
    * under the rule's limit and debt (with count=all: all of it); below 0 goes back. */
@@ -124,6 +124,15 @@ static inline bool weir_ask_is_member(const weir_ask *ask) {
   return ask->terms == WEIR_MEMBER || ask->terms == WEIR_MEMBER_SEEN;
 }
 
+/* How far it may fill a rule. */
+static inline const weir_threshold *weir_ask_threshold(const weir_rule *rule, const weir_ask *ask) {
+  return &rule->thresholds[ask->class];
+}
+
+static inline unsigned weir_ask_rank(const weir_ask *ask) {
+  return weir_class_rank(ask->class);
+}
+
 /* What a group adds for a request under rule i; 0: the rule does not take part. */
 static inline int64_t weir_claim_cost(const weir_claim *claim, size_t i) {
   return claim->ask.costs != NULL ? claim->ask.costs[i] : claim->verdict.charge;
@@ -134,7 +143,7 @@ static inline int64_t weir_claim_cost(const weir_claim *claim, size_t i) {
 static inline void weir_claim_offer(const weir_stack *stack, weir_claim *claim) {
   int64_t offer = claim->ask.cost;
   if (claim->ask.up_to) {
-    int64_t capacity = weir_stack_least_capacity(stack);
+    int64_t capacity = weir_stack_least_of_class(stack, claim->ask.class);
     if (offer > capacity) offer = capacity;
     if (claim->ask.most > 0 && offer > claim->ask.most) offer = claim->ask.most;
   }

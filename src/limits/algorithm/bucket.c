@@ -37,6 +37,10 @@ int64_t weir_bucket_full(const weir_rule *rule) {
   return (rule->burst - rule->reserve) * rule->token_units;
 }
 
+int64_t weir_bucket_full_of(const weir_rule *rule, const weir_ask *ask) {
+  return weir_ask_threshold(rule, ask)->capacity * rule->token_units;
+}
+
 int64_t weir_bucket_deepest(const weir_rule *rule) {
   return weir_bucket_full(rule) + rule->debt * rule->token_units;
 }
@@ -51,7 +55,7 @@ int64_t weir_bucket_beyond(const weir_rule *rule, const weir_settings *settings)
  * queue is later than the request accepts. */
 static int64_t bucket_free_units(const weir_rule *rule, int64_t ahead, const weir_ask *ask,
                                  int64_t *late) {
-  int64_t room = weir_bucket_full(rule) - ahead;
+  int64_t room = (ask != NULL ? weir_bucket_full_of(rule, ask) : weir_bucket_full(rule)) - ahead;
   *late = 0;
   if (ask == NULL || !ask->waits || rule->debt > 0) return room;
   int64_t wait = weir_bucket_units(rule, ask->wait_us);
@@ -65,7 +69,7 @@ static int64_t bucket_free_units(const weir_rule *rule, int64_t ahead, const wei
 int64_t weir_bucket_room(const weir_rule *rule, int64_t ahead, const weir_ask *ask) {
   int64_t late;
   int64_t room = bucket_free_units(rule, ahead, ask, &late) / rule->token_units;
-  int64_t capacity = rule->burst - rule->reserve;
+  int64_t capacity = rule->thresholds[ask != NULL ? ask->class : 0].capacity;
   if (room <= 0 || late > 0) return 0;
   return room < capacity ? room : capacity;
 }
@@ -78,9 +82,11 @@ int64_t weir_bucket_retry_after_us(const weir_rule *rule, int64_t ahead, const w
   return wait > 0 ? weir_bucket_us(rule, wait) : 0;
 }
 
-int64_t weir_bucket_delay_us(const weir_rule *rule, int64_t ahead, int64_t cost) {
+int64_t weir_bucket_delay_us(const weir_rule *rule, int64_t ahead, const weir_ask *ask,
+                             int64_t cost) {
   int64_t delay = ahead;
-  if (rule->kind == WEIR_TOKEN_BUCKET) delay += cost * rule->token_units - weir_bucket_full(rule);
+  if (rule->kind == WEIR_TOKEN_BUCKET)
+    delay += cost * rule->token_units - weir_bucket_full_of(rule, ask);
   return delay > 0 ? weir_bucket_us(rule, delay) : 0;
 }
 
@@ -191,8 +197,8 @@ int64_t weir_bucket_count(weir_rule_state *r, int64_t cost) {
   return ((weir_bucket_state *)r->state)->ahead += cost * r->rule->token_units;
 }
 
-static int64_t bucket_delay(const weir_rule_state *r, int64_t cost) {
-  return weir_bucket_delay_us(r->rule, ((const weir_bucket_state *)r->state)->ahead, cost);
+static int64_t bucket_delay(const weir_rule_state *r, const weir_ask *ask, int64_t cost) {
+  return weir_bucket_delay_us(r->rule, ((const weir_bucket_state *)r->state)->ahead, ask, cost);
 }
 
 static int64_t bucket_slot(const weir_rule_state *r) {
@@ -207,7 +213,9 @@ const weir_delaying_table weir_bucket_delaying = {.delay = bucket_delay, .slot =
 /* On what a wrong clock has left nothing is charged: it may be put back at any time. */
 int64_t weir_bucket_settles(const weir_rule_state *r, int64_t cost) {
   const weir_bucket_state *state = r->state;
-  int64_t room = (weir_bucket_deepest(r->rule) - state->ahead) / r->rule->token_units;
+  int64_t beyond = r->rule->debt * r->rule->token_units;
+  int64_t deepest = weir_bucket_full_of(r->rule, &r->frame->requests->ask) + beyond;
+  int64_t room = (deepest - state->ahead) / r->rule->token_units;
   if (room <= 0 || state->far) return 0;
   return room < cost ? room : cost;
 }
@@ -219,7 +227,8 @@ void weir_bucket_figures(const weir_rule_state *r, const weir_ask *ask, int64_t 
   const weir_bucket_state *state = r->state;
   const weir_rule *rule = r->rule;
   int64_t ahead = state->ahead;
-  decision->remaining = weir_bucket_room(rule, ahead, NULL);
+  int64_t full = weir_bucket_full_of(rule, ask);
+  decision->remaining = ahead < full ? (full - ahead) / rule->token_units : 0;
   if (denied) decision->retry_after_us = weir_bucket_retry_after_us(rule, ahead, ask, cost);
   decision->reset_after_us = weir_bucket_us(rule, ahead);
   if (ahead <= state->furthest || state->step_us == 0) return;

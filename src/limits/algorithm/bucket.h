@@ -10,6 +10,8 @@
  *     leaky bucket   c fits iff ahead + cT <= BT, ahead <= w  delay: ahead
  *     charge         ahead := ahead + cT                      w: the wait that is accepted
  *     settlement     as much of c as keeps ahead within (B + D)T      D: debt=
+ *     a class        has its part of B in the place of B; what a clock that was wrong has left is measured by
+ *                    B for all
  *
  * B*T is below 2^50 where k > 0 and below 2^46 where k = 0, waits are below 2^51, and ahead is
  * below 2^58 by how it is read: no sum here comes near 2^63.
@@ -34,14 +36,17 @@ int64_t weir_bucket_us(const weir_rule *rule, int64_t units);
 /* B'*T: a bucket without a lease holds all of B. */
 int64_t weir_bucket_full(const weir_rule *rule);
 
+/* The same of a request's class. */
+int64_t weir_bucket_full_of(const weir_rule *rule, const weir_ask *ask);
+
 /* The furthest that a settlement may leave ahead: (B' + D)*T. */
 int64_t weir_bucket_deepest(const weir_rule *rule);
 
 /* How far beyond a full bucket it may be left by those who wait, or in debt. */
 int64_t weir_bucket_beyond(const weir_rule *rule, const weir_settings *settings);
 
-/* The largest cost that fits now; 0: none. `request` says which wait it accepts; NULL: none but a
- * leaky bucket's own. */
+/* The largest cost that fits now; 0: none. `ask` says which wait it accepts, and of which class it is; NULL:
+ * none but a leaky bucket's own, and of none. */
 int64_t weir_bucket_room(const weir_rule *rule, int64_t ahead, const weir_ask *ask);
 
 /* The shortest wait after which the same request fits if nothing else is charged; 0: now. */
@@ -49,7 +54,8 @@ int64_t weir_bucket_retry_after_us(const weir_rule *rule, int64_t ahead, const w
                                    int64_t cost);
 
 /* How long a request that is charged this cost now must wait before it acts. */
-int64_t weir_bucket_delay_us(const weir_rule *rule, int64_t ahead, int64_t cost);
+int64_t weir_bucket_delay_us(const weir_rule *rule, int64_t ahead, const weir_ask *ask,
+                             int64_t cost);
 
 /* What of a cost is surely still in the bucket, in units, so that giving it back admits nothing too
  * much: without the charge the bucket may have been empty from the charge on, or, where `before`

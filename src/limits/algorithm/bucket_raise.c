@@ -217,8 +217,10 @@ static bool raise_blind(const weir_rule_state *r) {
       memory->index != weir_bucket_epoch(r->rule, r->frame->now_us))
     return false;
   for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next)
-    if (raise_may_wait(r->rule, &request->ask)) return false;
-  return 2 * state->ahead < weir_bucket_full(r->rule) && !state->far && weir_bucket_all_fit(r);
+    if (raise_may_wait(r->rule, &request->ask) ||
+        2 * state->ahead >= weir_bucket_full_of(r->rule, &request->ask))
+      return false;
+  return !state->far && weir_bucket_all_fit(r);
 }
 
 /* --- planning ----------------------------------------------------------------------------------

@@ -236,7 +236,7 @@ static bool swap_plan_plain(weir_rule_state *r) {
     return false;
   state->before = weir_bucket_unwrap(rule, now_us, memory->value);
   state->ahead = state->before + r->charge * rule->token_units;
-  if (state->ahead > weir_bucket_full(rule)) return false;
+  if (state->ahead > weir_bucket_full_of(rule, &r->frame->requests->ask)) return false;
   swap_plan_value(r, weir_bucket_wrap(rule, now_us, state->ahead));
   return true;
 }
@@ -244,7 +244,7 @@ static bool swap_plan_plain(weir_rule_state *r) {
 static bool swap_end_plain(weir_rule_state *r, const weir_operation *operation) {
   const weir_bucket_state *state = r->state;
   swap_cache(r, operation, state->written);
-  r->room = (weir_bucket_full(r->rule) - state->before) / r->rule->token_units;
+  r->used = r->whole = (state->before + r->rule->token_units - 1) / r->rule->token_units;
   r->reset_after_us = weir_bucket_us(r->rule, state->ahead);
   return true;
 }

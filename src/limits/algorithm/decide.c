@@ -62,7 +62,7 @@ weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision fig
     if (first || speaks) {
       spoken = *figure;
       spoken.rule = (uint32_t)i;
-      spoken.limit = stack->rules[i].capacity;
+      spoken.limit = weir_ask_threshold(&stack->rules[i], &request->ask)->capacity;
     }
     first = false;
   }
@@ -73,6 +73,13 @@ weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision fig
       spoken.allowed ? request->verdict.held + request->verdict.charge : request->ask.cost;
   if (request->ask.costs != NULL) spoken.cost = WEIR_OWN_COSTS;
   return spoken;
+}
+
+/* Whether the denial that is kept already is that of less; of as much, of no lower class. */
+static bool is_spoken_for(const weir_memo *memo, const weir_claim *request) {
+  if (memo->denied_cost == 0 || memo->denied_cost > request->verdict.charge) return false;
+  return memo->denied_cost < request->verdict.charge ||
+         memo->denied_rank >= weir_ask_rank(&request->ask);
 }
 
 /* Tells a request what all rules say, and whether they deny. A denial that speaks for others is kept for as
@@ -99,10 +106,8 @@ static void settle(weir_machine *machine, weir_claim *request, unsigned denying)
   request->verdict.answered = true;
   if (denying == 0 || request->ask.kind != WEIR_TAKE || weir_ask_is_ahead(&request->ask)) return;
 
-  memo->must_peek = true;
-  if (!weir_is_repeatable(&request->ask) ||
-      (memo->denied_cost != 0 && memo->denied_cost <= request->verdict.charge))
-    return;
+  weir_must_peek(&machine->frame, &request->ask);
+  if (!weir_is_repeatable(&request->ask) || is_spoken_for(memo, request)) return;
   for (size_t i = 0; i < rule_count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
     int64_t read_us = r->method->oldest_us(r);
@@ -113,6 +118,7 @@ static void settle(weir_machine *machine, weir_claim *request, unsigned denying)
   if (wait_us < until_us - now_us) until_us = now_us + wait_us;
   if (until_us > oldest_us + settings->memo_age_us) until_us = oldest_us + settings->memo_age_us;
   memo->denied_cost = request->verdict.charge;
+  memo->denied_rank = (uint8_t)weir_ask_rank(&request->ask);
   memo->denied_at_us = now_us;
   memo->denied_until_us = until_us;
 }
@@ -127,7 +133,7 @@ void weir_decide_settled(weir_machine *machine, weir_claim *request) {
 
 /* A request that takes this now waits as long as the rule that asks for the longest delay. */
 static void add_delay(const weir_rule_state *r, weir_claim *request, int64_t cost) {
-  int64_t delay_us = r->method->delaying->delay(r, cost);
+  int64_t delay_us = r->method->delaying->delay(r, &request->ask, cost);
   if (delay_us > request->verdict.decision.delay_us) request->verdict.decision.delay_us = delay_us;
   if (request->ask.ends != NULL) request->ask.ends[r->index] = delay_us > 0 ? 0 : WEIR_NO_SLOT;
 }
@@ -398,7 +404,7 @@ void weir_machine_fail(weir_machine *machine, weir_status status) {
       if (frame->requests->ask.kind == WEIR_TAKE && r->stays) weir_expect_unanswered(r);
     }
   }
-  memo->must_peek = memo->unsure = true;
+  weir_machine_is_unsure(machine);
   frame->phase = WEIR_PHASE_DONE;
 }
 

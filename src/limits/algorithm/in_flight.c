@@ -131,10 +131,18 @@ static int64_t held_until_entry(const weir_rule_state *r, int64_t epoch, int64_t
 
 static int64_t in_flight_room(const weir_rule_state *r, const weir_ask *ask) {
   const in_flight_state *state = r->state;
-  (void)ask;
+  int64_t limit = weir_ask_threshold(r->rule, ask)->capacity;
   int64_t most = state->count[NOW];
   if (state->ahead && state->count[NEXT] > most) most = state->count[NEXT];
-  return most < r->rule->limit ? r->rule->limit - most : 0;
+  return most < limit ? limit - most : 0;
+}
+
+/* Whether something is free in this epoch for some request that wants to enter. */
+static bool in_flight_some_free(const weir_rule_state *r) {
+  const in_flight_state *state = r->state;
+  for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next)
+    if (state->count[NOW] < weir_ask_threshold(r->rule, &request->ask)->capacity) return true;
+  return false;
 }
 
 /* A look: what is left is known by who leaves. A charge: where nothing is free in this epoch the next one
@@ -145,7 +153,7 @@ static void in_flight_plan(weir_rule_state *r, weir_phase phase) {
   bool refunds = r->frame->requests->ask.kind == WEIR_REFUND;
   int64_t own = state->epoch, step = r->step++;
   if (phase == WEIR_PHASE_CHARGE && step == 1 && state->paid[NOW] && state->ahead &&
-      state->count[NOW] < r->rule->limit)
+      in_flight_some_free(r))
     weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, own + 1)->delta = r->charge;
   if (step > 0) return;
   if (phase == WEIR_PHASE_LOOK && !refunds) {

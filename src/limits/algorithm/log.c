@@ -43,6 +43,8 @@
 /* What a process keeps of one key. */
 typedef struct log_memory {
   bool known;
+  unsigned class
+      ; /* of the request that was measured so: others are measured against other entries */
   int64_t decides_us; /* the entry that the next request is measured against */
   int64_t newest_us;
 } log_memory;
@@ -99,12 +101,17 @@ static int64_t log_own_position(const log_state *state) {
   return state->before + state->own + 1;
 }
 
+/* Its L, by the class of the request, which is alone. */
+static int64_t log_limit(const weir_rule_state *r) {
+  return weir_ask_threshold(r->rule, &r->frame->requests->ask)->capacity;
+}
+
 /* Of the entry that the next request, or the one being charged, is measured against; below 1: none.
  * Where L and more are ahead of this clock in g+1, it would be its own or one of theirs, which are
  * all later than it: then the one that will still deny it when this clock is there, too. */
 static int64_t log_deciding_position(const weir_rule_state *r) {
   const log_state *state = r->state;
-  int64_t position = log_own_position(state) + state->after - r->rule->limit;
+  int64_t position = log_own_position(state) + state->after - log_limit(r);
   return position < log_own_position(state) ? position : position + 1;
 }
 
@@ -139,6 +146,7 @@ static void log_remember(weir_rule_state *r) {
   const log_state *state = r->state;
   log_memory *memory = r->memory;
   memory->known = true;
+  memory->class = r->frame->requests->ask.class;
   memory->decides_us = state->decides_us;
   memory->newest_us = state->newest_us;
 }
@@ -176,7 +184,7 @@ static void log_look(weir_rule_state *r) {
       some_peek = some_peek || request->ask.kind == WEIR_PEEK;
     if (some_peek) {
       state->low = position < 1 ? 1 - position : 0;
-      state->high = r->rule->limit + 1;
+      state->high = log_limit(r) + 1;
     }
     if (position >= 1) log_plan_entry(r, position);
     bool reported = log_keeps(r) && (position >= 1 || r->frame->stack->count > 1 || some_peek);
@@ -400,7 +408,8 @@ static bool log_recall(weir_rule_state *r) {
   log_state *state = r->state;
   state->decides_us = memory->decides_us;
   state->newest_us = memory->newest_us;
-  return memory->known;
+  const weir_ask *asked = r->frame->asked;
+  return memory->known && (asked == NULL || asked->class == memory->class);
 }
 
 /* Since the entry that the last request was measured against there were as many as the limit, or
@@ -413,7 +422,8 @@ static void log_known(const weir_rule_state *r, weir_known *known) {
   bool measured = memory->decides_us > 0;
   int64_t first_us = measured ? memory->decides_us : r->expected->index * rule->log_us;
   int64_t last_us = memory->newest_us > first_us ? memory->newest_us : now_us;
-  int64_t amount = weir_known_parts(rule, measured ? rule->limit : r->expected->amount);
+  int64_t limit = rule->thresholds[memory->class].capacity;
+  int64_t amount = weir_known_parts(rule, measured ? limit : r->expected->amount);
   known->of_log = true;
   if (amount == 0 || now_us - last_us >= rule->period_us || last_us < first_us) return;
   for (int64_t n = 0; n < PIECES; n++) {

@@ -47,14 +47,18 @@ static void machine_begin(weir_machine *machine, int64_t now_us) {
  *
  * Two requests of several rules can deny each other, each holding the other's last place. So can two
  * requests for several keys: their members are looked at as well, where the rules count, each of its own:
- * then what is charged goes back whole, and a look says what is left. And so is what is denied by what was
- * known from before: others may have given back or reset. */
+ * then what is charged goes back whole, and a look says what is left. So can lower classes deny a higher one,
+ * what is kept for it, by what they are denied themselves and have not given back yet. And so is what is denied
+ * by what was known from before: others may have given back or reset. */
 static bool machine_judges_again(weir_machine *machine) {
   weir_frame *frame = &machine->frame;
-  bool members = false, counts = !frame->stack->count_all, old = false;
+  bool members = false, counts = !frame->stack->count_all, old = false, above = false;
   for (const weir_claim *request = frame->requests; request != NULL; request = request->next) {
-    if (weir_ask_is_ahead(&request->ask)) counts = false;
-    members = members || weir_ask_is_member(&request->ask);
+    const weir_ask *ask = &request->ask;
+    if (weir_ask_is_ahead(ask)) counts = false;
+    above = above || (frame->stack->class_count > 0 && ask->class != 1 && ask->kind == WEIR_TAKE &&
+                      !ask->waits);
+    members = members || weir_ask_is_member(ask);
   }
   for (size_t i = 0; i < frame->stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
@@ -63,8 +67,22 @@ static bool machine_judges_again(weir_machine *machine) {
     old = old || (frame->believes_firm && method->oldest_us(r) < frame->now_us);
   }
   bool in_flight = machine->retries || (members && counts);
+  bool alone = frame->stack->count == 1,
+       raises = machine->rule_states->method == &weir_raise_method;
   frame->looks_at_old = !in_flight;
+  frame->looks_at_back = alone && above && counts;
+  if (above && (counts || (alone && raises))) in_flight = true;
   return (in_flight || old) && !machine->in_order;
+}
+
+/* Whether what is known calls for a look before some request of the group is charged. What denied lower classes
+ * says nothing of higher ones, and stays for the lower ones when those are charged. */
+static bool machine_must_peek(const weir_frame *frame) {
+  const weir_claim *request = frame->requests;
+  if (frame->memo->must_peek == 0) return false;
+  while (request != NULL && weir_ask_rank(&request->ask) > frame->memo->must_peek)
+    request = request->next;
+  return request != NULL;
 }
 
 /* Begins the first stage from `from` on under which the open takes want something, if there is one.
@@ -104,7 +122,8 @@ static void machine_charge_stage(weir_machine *machine, unsigned from) {
 }
 
 static void machine_begin_charge(weir_machine *machine) {
-  machine->frame.memo->must_peek = machine->frame.memo->unsure = false;
+  if (machine_must_peek(&machine->frame)) machine->frame.memo->must_peek = 0;
+  machine->frame.memo->unsure = false;
   machine->charging = machine->charged_before = 0;
   machine_charge_stage(machine, 0);
 }
@@ -126,7 +145,7 @@ static void machine_undo(weir_machine *machine, weir_status status) {
 /* Whether what is known calls for a look before any charge. */
 static bool machine_looks_first(const weir_machine *machine) {
   const weir_frame *frame = &machine->frame;
-  bool must_peek = frame->memo->must_peek && !frame->stack->count_all &&
+  bool must_peek = machine_must_peek(frame) && !frame->stack->count_all &&
                    frame->requests->ask.terms != WEIR_MEMBER_SEEN;
   return must_peek || frame->requests->ask.terms == WEIR_DEBT;
 }
@@ -204,7 +223,10 @@ static void decide_charge_end(weir_machine *machine) {
     if (r->charged) weir_expect_change(r, r->charge - r->unused);
     goes_back = goes_back || r->unused > 0;
   }
-  if (goes_back) machine->frame.memo->must_peek = true;
+  for (const weir_claim *request = machine->frame.requests; goes_back && request != NULL;
+       request = request->next)
+    if (request->verdict.denying != 0 || request->ask.up_to || request->ask.terms == WEIR_DEBT)
+      weir_must_peek(&machine->frame, &request->ask);
   weir_machine_enter(machine, goes_back || machine->again ? WEIR_PHASE_TAKE_BACK : WEIR_PHASE_DONE);
 }
 
@@ -413,7 +435,7 @@ static bool machine_plan_plain(weir_machine *machine, int64_t now_us, weir_opera
     r->unused = 0;
     if (r->method->plain == NULL || !r->method->plain->plan(r)) return false;
   }
-  frame->memo->must_peek = false;
+  if (machine_must_peek(frame)) frame->memo->must_peek = 0;
   frame->blind = true;
   frame->phase = WEIR_PHASE_CHARGE;
   return true;
@@ -421,10 +443,13 @@ static bool machine_plan_plain(weir_machine *machine, int64_t now_us, weir_opera
 
 /* What is left behind a request of it. */
 static weir_decision machine_tell_plain(weir_rule_state *r, const weir_claim *request) {
-  r->room -= request->verdict.charge;
+  const weir_threshold *most = weir_ask_threshold(r->rule, &request->ask);
+  r->used += request->verdict.charge;
+  r->whole += request->verdict.charge;
+  int64_t room = most->capacity - r->used, by_upper = most->upper - r->whole;
   return (weir_decision){.allowed = true,
-                         .limit = r->rule->capacity,
-                         .remaining = r->room,
+                         .limit = most->capacity,
+                         .remaining = room < by_upper ? room : by_upper,
                          .reset_after_us = r->reset_after_us,
                          .delay_us = request->verdict.decision.delay_us,
                          .cost = request->verdict.held + request->verdict.charge,
@@ -479,6 +504,16 @@ static void machine_leave_plain(weir_machine *machine) {
 /* --- entry -------------------------------------------------------------------------------------
  */
 
+/* What is charged for higher classes alone leaves no more room for a class that was denied. */
+static void machine_keep_denial(const weir_frame *frame) {
+  weir_memo *memo = frame->memo;
+  for (const weir_claim *request = frame->requests; memo->denied_cost != 0 && request != NULL;
+       request = request->next)
+    if (request->ask.kind != WEIR_TAKE || request->ask.terms == WEIR_DEBT ||
+        weir_ask_rank(&request->ask) <= memo->denied_rank)
+      memo->denied_cost = 0;
+}
+
 weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
                              weir_claim *requests, weir_operation *operations) {
   weir_frame *frame = &machine->frame;
@@ -488,6 +523,7 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
     memcpy(frame->memo, memo, machine->memo_bytes);
   frame->requests = requests;
   frame->lost = 0;
+  frame->looks_at_back = false;
   frame->believes_firm = machine->only_windows && !frame->stack->count_all;
   for (weir_claim *request = requests; request != NULL; request = request->next) {
     weir_claim_offer(frame->stack, request);
@@ -498,7 +534,7 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   machine->away = machine->gone = false;
   machine->pauses = 0;
   machine->course = courses[requests->ask.kind];
-  frame->memo->denied_cost = 0;
+  machine_keep_denial(frame);
   machine->plain = !machine_looks_first(machine) && machine_plan_plain(machine, now_us, operations);
   if (machine->plain) return WEIR_TURN_EXECUTE;
   frame->blind = false;

@@ -43,6 +43,18 @@ bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool fi
  * overflow. */
 bool weir_decide_keeps(weir_rule_state *r);
 
+/* Requests of this one's class and of lower ones look before they charge. */
+static inline void weir_must_peek(const weir_frame *frame, const weir_ask *ask) {
+  unsigned rank = weir_ask_rank(ask);
+  if (frame->memo->must_peek < rank) frame->memo->must_peek = (uint8_t)rank;
+}
+
+/* What was charged or went back may not have: all look first. */
+static inline void weir_machine_is_unsure(weir_machine *machine) {
+  machine->frame.memo->unsure = true;
+  machine->frame.memo->must_peek = WEIR_RANK_MOST;
+}
+
 /* A denial that can be repeated speaks for every request that asks no less. */
 static inline bool weir_is_repeatable(const weir_ask *ask) {
   return ask->kind == WEIR_TAKE && ask->costs == NULL && !ask->up_to && !ask->waits;

@@ -18,8 +18,8 @@ enum weir_stage { WEIR_STAGE_COUNTERS, WEIR_STAGE_BUCKETS, WEIR_STAGE_LOG };
  * operation.
  *
  * plan: plans r->charge in one operation, at the frame's `now`; false: that does not suffice.
- * end: takes in that operation, which is DONE, and answers whether all of r->charge fits. If so it is
- *   counted, and r->room and r->reset_after_us are set.
+ * end: takes in that operation, which is DONE, and answers whether all requests fit: weir_plain_fits(). If so
+ *   r->charge is counted, and r->used, r->whole and r->reset_after_us are set.
  *
  * Where one does not fit, begin() and charge() follow for the same `now`, which must plan the same
  * operation, and answer() takes it in. So plan writes nothing to the memory, and end nothing that answer()
@@ -54,7 +54,7 @@ typedef struct weir_windows_table {
 /* Of rules that delay requests. */
 typedef struct weir_delaying_table {
   /* How long the holder of this cost must wait, asked before it is counted. */
-  int64_t (*delay)(const weir_rule_state *r, int64_t cost);
+  int64_t (*delay)(const weir_rule_state *r, const weir_ask *ask, int64_t cost);
 
   /* Where the slot of what was just counted ends, as it is stored (weir_ask.ends). */
   int64_t (*slot)(const weir_rule_state *r);
@@ -151,7 +151,7 @@ typedef struct weir_method {
   int64_t (*overrun)(const weir_rule_state *r, int64_t cost);
 
   /* By the memory alone, which they do not change, and without a machine: r has a rule, a memory, an
-   * empty state and what is expected, its frame the settings and a moment.
+   * empty state and what is expected, its frame the settings, a moment and the request, or NULL.
    *
    * recall: brings r to what the memory says, for `room` and `figures`; false: it says too little.
    * known: weir_view_known(). */

@@ -22,6 +22,18 @@ weir_operation *weir_plan(weir_rule_state *r, weir_operation_kind kind, weir_pla
  * weir_plan() sets that of what is charged or goes back; a method that knows better overwrites it. */
 uint32_t weir_plan_stake(int64_t part, int64_t whole);
 
+/* Whether all requests of a plain charge fit on top of what r->used and r->whole say, one after another, each by
+ * its own class. */
+static inline bool weir_plain_fits(const weir_rule_state *r) {
+  int64_t before = 0;
+  for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next) {
+    const weir_threshold *most = weir_ask_threshold(r->rule, &request->ask);
+    before += request->verdict.charge;
+    if (most->capacity - r->used < before || most->upper - r->whole < before) return false;
+  }
+  return true;
+}
+
 /* Begins a phase, with no round of it planned yet. */
 void weir_machine_enter(weir_machine *machine, weir_phase phase);
 

@@ -479,10 +479,10 @@ static bool quota_plan_plain(weir_rule_state *r) {
 static bool quota_end_plain(weir_rule_state *r, const weir_operation *operation) {
   quota_memory *memory = r->memory;
   int64_t count = weir_count_of(weir_stored_before(operation));
-  if (count > r->rule->limit - r->charge) return false;
+  r->used = r->whole = count;
+  if (!weir_plain_fits(r)) return false;
   if (quota_is_held(r, r->place)) weir_expect_found(r, r->place, count);
   memory->count = count + r->charge;
-  r->room = r->rule->limit - count;
   r->reset_after_us = r->place + r->rule->period_us - r->frame->now_us;
   return true;
 }
@@ -492,9 +492,9 @@ static bool quota_end_plain(weir_rule_state *r, const weir_operation *operation)
 
 static int64_t quota_room(const weir_rule_state *r, const weir_ask *ask) {
   const quota_state *state = r->state;
-  (void)ask;
+  int64_t limit = weir_ask_threshold(r->rule, ask)->capacity;
   if (quota_follows_none(r)) return 0;
-  return state->count < r->rule->limit ? r->rule->limit - state->count : 0;
+  return state->count < limit ? limit - state->count : 0;
 }
 
 static int64_t quota_count(weir_rule_state *r, int64_t cost) {
@@ -546,7 +546,8 @@ static bool quota_sure(const weir_rule_state *r, int64_t at_us, int64_t cost) {
 }
 
 static int64_t quota_overrun(const weir_rule_state *r, int64_t cost) {
-  int64_t room = r->rule->limit + r->rule->debt - ((const quota_state *)r->state)->count;
+  int64_t limit = weir_ask_threshold(r->rule, &r->frame->requests->ask)->capacity;
+  int64_t room = limit + r->rule->debt - ((const quota_state *)r->state)->count;
   return room < 0 ? 0 : cost < room ? cost : room;
 }
 

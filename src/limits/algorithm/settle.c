@@ -122,7 +122,8 @@ static void settle_look_end(weir_machine *machine) {
     int64_t cost = open_cost(machine, i);
     if (cost < 0) weir_expect_change(r, -r->unused);
     if (cost <= 0) continue;
-    int64_t most = r->rule->count_all ? cost : r->rule->capacity + r->rule->debt;
+    int64_t capacity = weir_ask_threshold(r->rule, &frame->requests->ask)->capacity;
+    int64_t most = r->rule->count_all ? cost : capacity + r->rule->debt;
     if (!frame->blind && !r->rule->count_all) most = r->method->overrun(r, cost);
     if (most == 0) {
       machine->open &= ~(1U << i);
@@ -175,7 +176,7 @@ static void settle_charges(weir_machine *machine, unsigned failed) {
     bool reads = !(failed >> i & 1U);
     int64_t kept = all ? r->charge : reads ? r->method->overrun(r, r->charge) : 0;
     r->unused = r->charge - kept;
-    if (r->unused > 0) machine->frame.memo->must_peek = true;
+    if (r->unused > 0) weir_must_peek(&machine->frame, &request->ask);
     if (!reads && !all) continue;
     if (kept > 0) {
       r->method->count(r, kept);
@@ -251,7 +252,7 @@ static void settle_pause_round(weir_machine *machine, weir_status status, bool l
 static void settle_look_round(weir_machine *machine, weir_status status, bool late) {
   if (late) status = weir_machine_when_late(machine, status);
   if (status == WEIR_OK) return;
-  machine->frame.memo->unsure = machine->frame.memo->must_peek = true;
+  weir_machine_is_unsure(machine);
   fail(machine, status);
 }
 
@@ -279,7 +280,7 @@ static void settle_charge_round(weir_machine *machine, weir_status status, bool 
   if (late && waits) status = weir_machine_when_late(machine, status);
   if (status == WEIR_OK) return;
 
-  frame->memo->unsure = frame->memo->must_peek = true;
+  weir_machine_is_unsure(machine);
   settle_charges(machine, failed_rules(frame));
   machine->failure = status;
   machine->written = machine->written || status == WEIR_UNKNOWN_OUTCOME;
@@ -302,7 +303,7 @@ static void settle_charge_round(weir_machine *machine, weir_status status, bool 
 static void settle_back_round(weir_machine *machine, weir_status status, bool late) {
   (void)late;
   if (status == WEIR_OK) return;
-  machine->frame.memo->unsure = machine->frame.memo->must_peek = true;
+  weir_machine_is_unsure(machine);
   for (size_t i = 0; i < machine->frame.stack->count; i++)
     if (open_cost(machine, i) < 0 && machine->rule_states[i].unused > 0) machine->failure = status;
   settle_back_end(machine);

@@ -16,9 +16,9 @@ enum { STATE_WORDS = 12 };
 
 /* Its memory is only read. Every request that a lease admits comes by here: member by member this takes a
  * third of the time that it takes to set all of it to 0 first. */
-static inline void remember(const weir_view *view, size_t i, weir_frame *frame,
-                            weir_rule_state *r) {
-  *frame = (weir_frame){.settings = view->settings, .now_us = view->now_us};
+static inline void remember(const weir_view *view, size_t i, const weir_ask *asked,
+                            weir_frame *frame, weir_rule_state *r) {
+  *frame = (weir_frame){.settings = view->settings, .asked = asked, .now_us = view->now_us};
   r->frame = frame;
   r->rule = &view->stack->rules[i];
   r->method = weir_method_of(r->rule, view->settings->traits);
@@ -32,7 +32,7 @@ static inline void remember(const weir_view *view, size_t i, weir_frame *frame,
   r->step = 0;
   r->charged = r->stays = r->conflict = r->went_back = r->tells = false;
   r->wanted = r->charge = r->unused = r->place = 0;
-  r->room = r->reset_after_us = 0;
+  r->used = r->whole = r->reset_after_us = 0;
 }
 
 /* What a rule in no machine stands in. */
@@ -43,8 +43,8 @@ typedef struct recalled {
 } recalled;
 
 /* False: too little is known. */
-static inline bool recall(const weir_view *view, size_t i, recalled *to) {
-  remember(view, i, &to->frame, &to->r);
+static inline bool recall(const weir_view *view, size_t i, const weir_ask *asked, recalled *to) {
+  remember(view, i, asked, &to->frame, &to->r);
   to->r.state = to->state;
   assert(to->r.method->state_bytes <= sizeof to->state);
   memset(to->state, 0, to->r.method->state_bytes);
@@ -54,7 +54,7 @@ static inline bool recall(const weir_view *view, size_t i, recalled *to) {
 bool weir_view_recall(const weir_view *view, size_t i, const weir_ask *ask, int64_t cost,
                       int64_t *room, weir_decision *figures) {
   recalled to;
-  if (!recall(view, i, &to)) return false;
+  if (!recall(view, i, ask, &to)) return false;
   *room = to.r.method->room(&to.r, ask);
   if (figures != NULL) to.r.method->figures(&to.r, ask, cost, *room < cost, figures);
   return true;
@@ -64,7 +64,7 @@ int64_t weir_view_next(const weir_view *view) {
   int64_t first_us = INT64_MAX;
   for (size_t i = 0; i < view->stack->count; i++) {
     recalled to;
-    if (!recall(view, i, &to) || to.r.method->windows == NULL) return 0;
+    if (!recall(view, i, NULL, &to) || to.r.method->windows == NULL) return 0;
     int64_t next_us = to.r.method->windows->next(&to.r);
     if (next_us < first_us) first_us = next_us;
   }
@@ -74,7 +74,7 @@ int64_t weir_view_next(const weir_view *view) {
 void weir_view_known(const weir_view *view, size_t i, weir_known *known) {
   weir_frame frame;
   weir_rule_state r;
-  remember(view, i, &frame, &r);
+  remember(view, i, NULL, &frame, &r);
   known->count = 0;
   known->of_log = false;
   r.method->known(&r, known);
@@ -86,14 +86,15 @@ void weir_view_known(const weir_view *view, size_t i, weir_known *known) {
 bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_claim *request) {
   size_t i = 0;
   weir_claim_offer(stack, request);
-  while (i < stack->count && weir_claim_cost(request, i) <= stack->rules[i].capacity)
+  while (i < stack->count && weir_claim_cost(request, i) <=
+                                 weir_ask_threshold(&stack->rules[i], &request->ask)->capacity)
     i++;
   if (i == stack->count) return false;
   const weir_rule *rule = &stack->rules[i];
   request->verdict.decision = (weir_decision){
       .source = WEIR_SOURCE_LOCAL,
       .rule = (uint32_t)i,
-      .limit = rule->capacity,
+      .limit = weir_ask_threshold(rule, &request->ask)->capacity,
       .remaining = WEIR_NOT_KNOWN,
       .retry_after_us = WEIR_NEVER,
       .reset_after_us = WEIR_NOT_KNOWN,
@@ -137,7 +138,9 @@ bool weir_settle_locally(const weir_view *view, weir_claim *request) {
       view->now_us < memo->denied_at_us || view->now_us >= memo->denied_until_us)
     return false;
   weir_claim_offer(view->stack, request);
-  if (request->verdict.charge < memo->denied_cost) return false;
+  if (request->verdict.charge < memo->denied_cost ||
+      weir_ask_rank(&request->ask) > memo->denied_rank)
+    return false;
   if (view->stack->count_all || !weir_is_repeatable(&request->ask)) return false;
   if (!recall_all(view, request, figures, &denying) || denying == 0) return false;
   settle(view, figures, denying, request);
@@ -148,17 +151,18 @@ bool weir_settle_locally(const weir_view *view, weir_claim *request) {
 static bool tell(const weir_view *view, size_t i, const weir_claim *request,
                  weir_decision *figures) {
   recalled to;
-  if (!recall(view, i, &to)) return false;
+  if (!recall(view, i, &request->ask, &to)) return false;
   to.r.method->figures(&to.r, &request->ask, request->verdict.charge, false, figures);
   return true;
 }
 
 /* The same of one rule that admits: it speaks for itself. */
 static void settle_alone(const weir_view *view, const weir_decision *figures, weir_claim *request) {
+  const weir_rule *rule = &view->stack->rules[0];
   request->verdict.decision =
       (weir_decision){.allowed = true,
                       .source = WEIR_SOURCE_LOCAL,
-                      .limit = view->stack->rules[0].capacity,
+                      .limit = weir_ask_threshold(rule, &request->ask)->capacity,
                       .remaining = figures->remaining,
                       .reset_after_us = figures->reset_after_us,
                       .cost = request->verdict.held + request->verdict.charge,
@@ -177,7 +181,8 @@ bool weir_settle_leased(const weir_view *view, int64_t room, bool must, weir_cla
   do { /* a stack has a rule */
     figures[i] = (weir_decision){.cost = request->verdict.charge};
     known = known && tell(view, i, request, &figures[i]);
-    figures[i].remaining = weir_rule_remaining(&stack->rules[i], figures[i].remaining, room);
+    figures[i].remaining =
+        weir_ask_remaining(&stack->rules[i], &request->ask, figures[i].remaining, room);
   } while (++i < stack->count);
   if (!known && !must) return false;
   for (i = 0; i < stack->count && !known; i++)

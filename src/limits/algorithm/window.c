@@ -49,23 +49,26 @@ void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t ahead_us,
   span->last = ahead > span->current ? span->current + 1 : span->current;
 }
 
-/* What fits beside the count of the far cell, of which left_us are still inside, and the sum of all
- * others. Below 0: so much too much is there. */
-static inline int64_t cells_room(const weir_rule *rule, int64_t edge, int64_t left_us,
-                                 int64_t inside) {
+/* What is there, of the far cell, of which left_us are still inside, and the sum of all others: the
+ * estimate, and *whole, which counts all of the far cell. A fixed window is its own edge. */
+static inline int64_t cells_used(const weir_rule *rule, int64_t edge, int64_t left_us,
+                                 int64_t inside, int64_t *whole) {
   int64_t width = rule->cell_us;
-  int64_t room = rule->limit - edge; /* of a fixed window, which is its own edge */
-  if (rule->kind == WEIR_SLIDING_WINDOW) {
-    int64_t product, weighted; /* 64 bits hold it but for counts that are far above any limit */
-    if (!__builtin_mul_overflow(2 * edge, left_us, &product) && product <= INT64_MAX - width)
-      weighted = (product + width) / (2 * width);
-    else
-      weighted = (int64_t)(((wide)2 * edge * left_us + width) / ((wide)2 * width));
-    int64_t by_upper = rule->upper - inside - (left_us > 0 ? edge : 0);
-    room = rule->limit - inside - weighted;
-    if (room > by_upper) room = by_upper;
-  }
-  return room;
+  int64_t product, weighted; /* 64 bits hold it but for counts that are far above any limit */
+  *whole = edge;
+  if (rule->kind != WEIR_SLIDING_WINDOW) return edge;
+  if (!__builtin_mul_overflow(2 * edge, left_us, &product) && product <= INT64_MAX - width)
+    weighted = (product + width) / (2 * width);
+  else
+    weighted = (int64_t)(((wide)2 * edge * left_us + width) / ((wide)2 * width));
+  *whole = inside + (left_us > 0 ? edge : 0);
+  return inside + weighted;
+}
+
+/* What fits for a class beside that. Below 0: so much too much is there. */
+static inline int64_t cells_room(const weir_threshold *most, int64_t used, int64_t whole) {
+  int64_t room = most->capacity - used, by_upper = most->upper - whole;
+  return room < by_upper ? room : by_upper;
 }
 
 static int64_t cells_inside(const weir_cell_span *span) {
@@ -75,17 +78,22 @@ static int64_t cells_inside(const weir_cell_span *span) {
   return inside;
 }
 
-int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span) {
-  int64_t room = cells_room(rule, span->cells[0].count, span->left_us, cells_inside(span));
+int64_t weir_cells_remaining(const weir_rule *rule, const weir_threshold *most,
+                             const weir_cell_span *span) {
+  int64_t whole;
+  int64_t used = cells_used(rule, span->cells[0].count, span->left_us, cells_inside(span), &whole);
+  int64_t room = cells_room(most, used, whole);
   return room > 0 ? room : 0;
 }
 
 /* Of two windows' estimate `upper` is more than what it promises, which admissions keep all the same: each
  * cell has at most L. Where a cell may have D more, only the sum of both keeps it. */
-int64_t weir_cells_overrun(const weir_rule *rule, const weir_cell_span *span) {
-  int64_t edge = span->cells[0].count, inside = cells_inside(span);
-  int64_t room = cells_room(rule, edge, span->left_us, inside);
-  int64_t by_bound = weir_rule_bound(rule) - inside - (span->left_us > 0 ? edge : 0);
+int64_t weir_cells_overrun(const weir_rule *rule, const weir_threshold *most,
+                           const weir_cell_span *span) {
+  int64_t whole;
+  int64_t used = cells_used(rule, span->cells[0].count, span->left_us, cells_inside(span), &whole);
+  int64_t room = cells_room(most, used, whole);
+  int64_t by_bound = weir_rule_bound_of(rule, most) - whole;
   if (rule->kind == WEIR_SLIDING_WINDOW && room > by_bound) room = by_bound;
   room += rule->debt;
   return room > 0 ? room : 0;
@@ -94,24 +102,25 @@ int64_t weir_cells_overrun(const weir_rule *rule, const weir_cell_span *span) {
 /* Of a sliding window, drops cells from the far edge on until the cost fits beside what is left: then r
  * is the most that may be left of the edge cell, by estimate <= L solved for r, and the same for upper.
  */
-int64_t weir_cells_retry_after(const weir_rule *rule, const weir_cell_span *span, int64_t now_us,
-                               int64_t cost) {
+int64_t weir_cells_retry_after(const weir_rule *rule, const weir_threshold *most,
+                               const weir_cell_span *span, int64_t now_us, int64_t cost) {
+  int64_t limit = most->capacity;
   if (rule->kind == WEIR_FIXED_WINDOW) {
-    if (span->cells[0].count + cost <= rule->limit) return 0;
+    if (span->cells[0].count + cost <= limit) return 0;
     return (span->current + 1) * rule->cell_us - now_us;
   }
   int64_t place = 0;
   int64_t inside = cost + cells_inside(span);
-  while (inside > rule->limit)
+  while (inside > limit)
     inside -= span->cells[++place].count;
 
   int64_t edge = span->cells[place].count;
   int64_t left = rule->cell_us - 1;
-  if (inside + edge > rule->upper) {
+  if (inside + edge > most->upper) {
     left = 0;
   } else if (edge > 0) {
-    wide most = ((wide)(2 * (rule->limit - inside) + 1) * rule->cell_us - 1) / ((wide)2 * edge);
-    if (most < left) left = (int64_t)most;
+    wide stays = ((wide)(2 * (limit - inside) + 1) * rule->cell_us - 1) / ((wide)2 * edge);
+    if (stays < left) left = (int64_t)stays;
   }
   int64_t at = (span->first + place + 1) * rule->cell_us - 1 - left + rule->period_us;
   return at > now_us ? at - now_us : 0;
@@ -205,7 +214,8 @@ static void window_answer(weir_rule_state *r, const weir_operation *operation) {
   int64_t counts[WEIR_LANES_MOST];
   if (operation->kind == WEIR_DROP) return;
   if (operation->kind == WEIR_ADD) r->charged = true;
-  bool stale = operation->kind == WEIR_SUB && r->frame->requests->ask.kind != WEIR_SETTLE;
+  bool stale = operation->kind == WEIR_SUB && r->frame->requests->ask.kind != WEIR_SETTLE &&
+               !r->frame->looks_at_back;
   int lanes = r->rule->lanes;
   int64_t place = operation->counter.index * lanes - memory->first;
   weir_cells_decode(r->rule, weir_stored_before(operation), counts);
@@ -377,8 +387,8 @@ static bool window_end_plain(weir_rule_state *r, const weir_operation *operation
   window_answer(r, operation);
   int64_t left_us = slides ? (memory->first + 1) * rule->cell_us - 1 - since_us : 0;
   int64_t inside = memory->plain_inside + ((const window_state *)r->state)->taken_in;
-  r->room = cells_room(rule, memory->cells[0].count, left_us, inside);
-  if (r->room < r->charge) return false;
+  r->used = cells_used(rule, memory->cells[0].count, left_us, inside, &r->whole);
+  if (!weir_plain_fits(r)) return false;
   memory->cells[memory->count - 1].count += r->charge;
   r->reset_after_us = slides ? end_us - 1 - since_us : end_us - r->frame->now_us;
   return true;
@@ -388,8 +398,8 @@ static bool window_end_plain(weir_rule_state *r, const weir_operation *operation
  */
 
 static int64_t window_room(const weir_rule_state *r, const weir_ask *ask) {
-  (void)ask;
-  return weir_cells_remaining(r->rule, &((const window_state *)r->state)->span);
+  return weir_cells_remaining(r->rule, weir_ask_threshold(r->rule, ask),
+                              &((const window_state *)r->state)->span);
 }
 
 /* When the cell was read that was read first. What has changed since it was read was changed, and
@@ -413,8 +423,9 @@ static void window_figures(const weir_rule_state *r, const weir_ask *ask, int64_
                            weir_decision *decision) {
   const weir_cell_span *span = &((const window_state *)r->state)->span;
   int64_t now_us = r->frame->now_us;
+  const weir_threshold *most = weir_ask_threshold(r->rule, ask);
   decision->remaining = window_room(r, ask);
-  if (denied) decision->retry_after_us = weir_cells_retry_after(r->rule, span, now_us, cost);
+  if (denied) decision->retry_after_us = weir_cells_retry_after(r->rule, most, span, now_us, cost);
   decision->reset_after_us = weir_cells_reset_after(r->rule, span, now_us);
 }
 
@@ -437,7 +448,8 @@ static bool window_refund(weir_rule_state *r, const weir_ask *ask, int64_t cost)
 }
 
 static int64_t window_overrun(const weir_rule_state *r, int64_t cost) {
-  int64_t room = weir_cells_overrun(r->rule, &((const window_state *)r->state)->span);
+  const weir_threshold *most = weir_ask_threshold(r->rule, &r->frame->requests->ask);
+  int64_t room = weir_cells_overrun(r->rule, most, &((const window_state *)r->state)->span);
   return cost < room ? cost : room;
 }
 

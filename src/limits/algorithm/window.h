@@ -11,6 +11,8 @@
  *     estimate = A + O*r/S, rounded half up      upper = A + (r > 0 ? O : 0)
  *     fits iff estimate <= L and upper <= L + ceil(2L/N)           strict: iff upper <= L
  *
+ * A request of a class has its part of L in the place of L: its threshold.
+ *
  * N = 1 is the weighted estimate over two windows of the literature. A fixed window is one cell
  * with nothing before it.
  */
@@ -51,16 +53,18 @@ int weir_cells_room(const weir_rule *rule);
 /* Sets all of a span but its cells. */
 void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t ahead_us, weir_cell_span *span);
 
-/* The largest cost that fits now; 0 when none does. */
-int64_t weir_cells_remaining(const weir_rule *rule, const weir_cell_span *span);
+/* The largest cost that fits now for a class; 0 when none does. */
+int64_t weir_cells_remaining(const weir_rule *rule, const weir_threshold *most,
+                             const weir_cell_span *span);
 
 /* The largest part of a real cost that may be charged now: as what fits, but under the limit and the
  * rule's debt, and in no period more than weir_rule_bound() and that. */
-int64_t weir_cells_overrun(const weir_rule *rule, const weir_cell_span *span);
+int64_t weir_cells_overrun(const weir_rule *rule, const weir_threshold *most,
+                           const weir_cell_span *span);
 
 /* The shortest wait after which `cost` (1 to L) fits if nothing else is charged; 0: now. */
-int64_t weir_cells_retry_after(const weir_rule *rule, const weir_cell_span *span, int64_t now_us,
-                               int64_t cost);
+int64_t weir_cells_retry_after(const weir_rule *rule, const weir_threshold *most,
+                               const weir_cell_span *span, int64_t now_us, int64_t cost);
 
 /* The wait until no cell of the span counts any more. */
 int64_t weir_cells_reset_after(const weir_rule *rule, const weir_cell_span *span, int64_t now_us);

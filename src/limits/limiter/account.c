@@ -203,9 +203,9 @@ void weir_limiter_fall_back(weir_limiter *limiter, weir_waiting *request, weir_m
   if (request->way == WEIR_WAY_PROBES && failure == WEIR_OK) {
     /* It only looked, and has found the store: its account had no room for it and admits nothing
      * beside a store that answers, whatever room there is by now. It may come again soon. */
-    request->claim.verdict.decision = weir_policy_decide(
-        WEIR_FALLBACK_DENY, WEIR_SOURCE_LATE, &limiter->stack, request->claim.ask.cost,
-        request->claim.ask.costs, weir_limiter_now(limiter));
+    request->claim.verdict.decision =
+        weir_policy_decide(WEIR_FALLBACK_DENY, WEIR_SOURCE_LATE, &limiter->stack,
+                           &request->claim.ask, weir_limiter_now(limiter));
     request->claim.verdict.decision.source = WEIR_SOURCE_FALLBACK;
     return;
   }
@@ -213,9 +213,8 @@ void weir_limiter_fall_back(weir_limiter *limiter, weir_waiting *request, weir_m
   bool met = true;
   if (!has_account(limiter, request) ||
       !answer_by_account(limiter, request, &request->claim.verdict.decision, &met))
-    request->claim.verdict.decision =
-        weir_policy_decide(limiter->fallback, source, &limiter->stack, request->claim.ask.cost,
-                           request->claim.ask.costs, weir_limiter_now(limiter));
+    request->claim.verdict.decision = weir_policy_decide(
+        limiter->fallback, source, &limiter->stack, &request->claim.ask, weir_limiter_now(limiter));
   if (!met && message != NULL) {
     weir_message why = *message;
     weir_message_set(

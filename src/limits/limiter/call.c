@@ -196,7 +196,8 @@ void weir_call_explain(weir_waiting *request, weir_status status, const char *wh
 
 /* A clock that was set back makes read times of before mean something else. */
 void weir_call_forget(weir_limiter *limiter, weir_memo_entry *entry) {
-  bool must_peek = entry->memo->must_peek, unsure = entry->memo->unsure;
+  uint8_t must_peek = entry->memo->must_peek;
+  bool unsure = entry->memo->unsure;
   entry->clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   memset(entry->memo, 0, weir_memo_bytes(&limiter->stack));
   entry->memo->must_peek = must_peek;

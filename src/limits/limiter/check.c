@@ -233,9 +233,16 @@ static weir_status check_extra(const weir_limiter *limiter, const weir_extra *ex
                                weir_message *message) {
   weir_status status = check_extra_size(extra, message);
   if (status != WEIR_OK) return status;
-  if (extra->class_name != NULL) {
-    weir_message_set(message, "the class \"%.64s\": %s has no classes, and accepted is none",
-                     extra->class_name, limiter->texts[0]);
+  if (extra->class_name != NULL && weir_stack_find_class(&limiter->stack, extra->class_name) == 0) {
+    char accepted[WEIR_CLASS_LIST_BYTES];
+    weir_stack_list_classes(&limiter->stack, accepted);
+    if (accepted[0] != '\0')
+      weir_message_set(message,
+                       "the class \"%.64s\" is none of this limiter: accepted are %s, or none",
+                       extra->class_name, accepted);
+    else
+      weir_message_set(message, "the class \"%.64s\": %s has no classes, and accepted is none",
+                       extra->class_name, limiter->texts[0]);
     return WEIR_BAD_ARGUMENT;
   }
   if (extra->limit != 0) {
@@ -258,6 +265,8 @@ static weir_status check_extra(const weir_limiter *limiter, const weir_extra *ex
 
 void weir_request_say(const weir_limiter *limiter, const weir_extra *extra, weir_ask *ask) {
   if (extra == NULL) return;
+  if (extra->class_name != NULL)
+    ask->class = weir_stack_find_class(&limiter->stack, extra->class_name);
   ask->limit = extra->limit;
   ask->tenant = extra->tenant;
   ask->tenant_length = extra->tenant_length;

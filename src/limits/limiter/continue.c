@@ -13,8 +13,8 @@ bool weir_policy_answers(weir_fallback fallback, weir_status status) {
 }
 
 weir_decision weir_policy_decide(weir_fallback fallback, weir_source source,
-                                 const weir_stack *rules, int64_t cost, const int64_t *costs,
-                                 int64_t now_us) {
+                                 const weir_stack *rules, const weir_ask *ask, int64_t now_us) {
+  const int64_t *costs = ask->costs;
   int64_t retry_us = source == WEIR_SOURCE_LATE ? WEIR_POLICY_LATE_RETRY_US : WEIR_POLICY_RETRY_US;
   bool allowed = fallback == WEIR_FALLBACK_ALLOW;
   size_t i = 0; /* the first that is concerned */
@@ -24,11 +24,11 @@ weir_decision weir_policy_decide(weir_fallback fallback, weir_source source,
       .allowed = allowed,
       .source = source,
       .rule = (uint32_t)i,
-      .limit = weir_rule_capacity(&rules->rules[i]),
+      .limit = weir_ask_threshold(&rules->rules[i], ask)->capacity,
       .remaining = allowed ? WEIR_NOT_KNOWN : 0,
       .retry_after_us = allowed ? 0 : retry_us,
       .reset_after_us = allowed ? WEIR_NOT_KNOWN : retry_us,
-      .cost = costs != NULL ? WEIR_OWN_COSTS : cost,
+      .cost = costs != NULL ? WEIR_OWN_COSTS : ask->cost,
       .at_us = now_us,
   };
 }
@@ -118,6 +118,7 @@ static weir_status ask(const weir_inside *inside, const weir_account *account,
                               .alone = true,
                               .waits = asked->ask.waits,
                               .wait_us = asked->ask.wait_us,
+                              .class = asked->ask.class,
                               .costs = out->weights,
                               .ends = asked->ask.ends,
                               .key = asked->ask.key,
@@ -138,7 +139,7 @@ static weir_status ask_up_to(const weir_inside *inside, const weir_account *acco
     size_t i = out->decision.rule;
     const weir_rule *rule = &inside->continued->rules[i];
     int64_t room = out->decision.remaining;
-    if (room == WEIR_NOT_KNOWN) room = rule->capacity;
+    if (room == WEIR_NOT_KNOWN) room = weir_ask_threshold(rule, &out->asked->ask)->capacity;
     int64_t fits = weir_account_cost(account, rule, i, room, true, out->chances[i]);
     if (fits < 1 || fits >= out->cost) break;
     out->cost = fits;
@@ -152,7 +153,7 @@ static void translate(const weir_inside *inside, const weir_account *account,
   int64_t soon_us = account->away ? WEIR_POLICY_RETRY_US : WEIR_POLICY_LATE_RETRY_US;
   size_t i = out->decision.rule;
   *decision = out->decision;
-  decision->limit = inside->rules->rules[i].capacity;
+  decision->limit = weir_ask_threshold(&inside->rules->rules[i], &out->asked->ask)->capacity;
   decision->remaining = weir_account_cost(account, &inside->continued->rules[i], i,
                                           out->decision.remaining, false, 0);
   decision->cost = decision->allowed ? out->cost : out->asked->ask.cost;
@@ -188,6 +189,7 @@ bool weir_continue_overrun(const weir_inside *inside, weir_account *account,
   int64_t weights[WEIR_RULES_MOST] = {0};
   weir_claim state = {.ask = {.kind = WEIR_SETTLE,
                               .alone = true,
+                              .class = request->ask.class,
                               .costs = weights,
                               .at_us = now_us,
                               .key = request->ask.key,

@@ -29,12 +29,11 @@
  * away, or time was over. What the caller brought about is no business of a policy. */
 bool weir_policy_answers(weir_fallback fallback, weir_status status);
 
-/* The answer to a request of these costs (one per rule, or NULL and `cost`), with the figures of
+/* The answer to a request, with the figures of
  * the first rule that it concerns: everything by ALLOW, nothing by any other policy. `source` is
  * WEIR_SOURCE_FALLBACK where the store is away, else WEIR_SOURCE_LATE. */
 weir_decision weir_policy_decide(weir_fallback fallback, weir_source source,
-                                 const weir_stack *rules, int64_t cost, const int64_t *costs,
-                                 int64_t now_us);
+                                 const weir_stack *rules, const weir_ask *ask, int64_t now_us);
 
 /* --- accounts ----------------------------------------------------------------------------------
  */

@@ -103,15 +103,15 @@ static bool leave_together(const weir_limiter *limiter, const weir_settlement *c
 }
 
 bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
-                          weir_settlement *rider) {
+                          weir_settlement *rider, unsigned class) {
   bool up = false;
   bool down = false;
   for (size_t i = 0; i < limiter->stack.count; i++) {
     up = up || carrier->asked[i] > 0 || rider->asked[i] > 0;
     down = down || carrier->asked[i] < 0 || rider->asked[i] < 0;
   }
-  bool rides =
-      up != down && carrier->charged == WEIR_CHARGED_STORE && rider->charged == WEIR_CHARGED_STORE;
+  bool rides = up != down && carrier->charged == WEIR_CHARGED_STORE &&
+               rider->charged == WEIR_CHARGED_STORE && carrier->request->claim.ask.class == class;
   if (carrier->gives_back || rider->gives_back)
     rides = carrier->gives_back == rider->gives_back && leave_together(limiter, carrier, rider);
   for (size_t i = 0; rides && down && i < limiter->stack.count; i++)
@@ -188,6 +188,7 @@ static void make_alone(weir_limiter *limiter, weir_settlement *settlement, weir_
                        weir_message *message) {
   weir_waiting again = {.claim.ask = {.at_us = request->claim.ask.at_us,
                                       .ends = request->claim.ask.ends,
+                                      .class = request->claim.ask.class,
                                       .key = request->claim.ask.key,
                                       .key_length = request->claim.ask.key_length}};
   weir_settlement alone = {.charged = WEIR_CHARGED_STORE, .gives_back = settlement->gives_back};

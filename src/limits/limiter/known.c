@@ -17,7 +17,8 @@ __attribute__((cold)) static void show_and_tell(const weir_limiter *limiter,
 
 void weir_known_show(const weir_limiter *limiter, weir_memo_entry *entry) {
   if (entry->memo->denied_cost == 0 && !entry->shown) return;
-  if (entry->memo->denied_cost == 1 && limiter->stack.count == 1)
+  bool of_all = entry->memo->denied_rank == WEIR_RANK_MOST;
+  if (entry->memo->denied_cost == 1 && of_all && limiter->stack.count == 1)
     show_and_tell(limiter, entry);
   else
     weir_table_show_denial(limiter->table, entry, NULL);
@@ -31,8 +32,8 @@ static bool answer_shown(const weir_limiter *limiter, const weir_key *key, weir_
   weir_view view;
   if (!weir_limiter_has_denial(limiter, key, at)) return false;
   bool smallest = limiter->stack.count == 1 && request->ask.kind == WEIR_TAKE &&
-                  request->ask.cost == 1 && request->ask.costs == NULL && !request->ask.waits &&
-                  !request->ask.up_to;
+                  request->ask.cost == 1 && request->ask.class == 0 && request->ask.costs == NULL &&
+                  !request->ask.waits && !request->ask.up_to;
   weir_decision *told = smallest ? &request->verdict.decision : NULL;
   switch (weir_denials_read(limiter->denials, key, at.clock_steps, at.now_us, &denial, told)) {
     case WEIR_DENIAL_TOLD:
@@ -94,7 +95,7 @@ static bool has_to_look(const weir_limiter *limiter, const weir_memo_entry *entr
                         int64_t now_us, const weir_claim *request) {
   const weir_stack *stack = &limiter->stack;
   const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
-  if (entry->memo->must_peek && !stack->count_all) return true;
+  if (weir_ask_rank(&request->ask) <= entry->memo->must_peek && !stack->count_all) return true;
   for (size_t i = 0; i < stack->count; i++) {
     weir_decision figures;
     int64_t room;

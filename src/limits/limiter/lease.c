@@ -56,12 +56,13 @@ static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, b
                 weir_claim *request) {
   weir_stock *stock = entry->leased->stock;
   if (request->ask.places != NULL)
-    weir_stock_places(stock, &limiter->lease, now_us, request->ask.places);
-  int64_t room = weir_stock_room(stock, now_us) - request->verdict.charge;
+    weir_stock_places(stock, &limiter->lease, now_us, request->ask.places, request->ask.class);
+  int64_t room = weir_stock_room(stock, now_us, request->ask.class) - request->verdict.charge;
   int64_t at_us = now_us;
   const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
   if (room < 0 || (!weir_settle_leased(&view, room, must, request) && !must)) return false;
-  weir_stock_use(stock, &limiter->lease, now_us, request->verdict.charge, &at_us);
+  weir_stock_use(stock, &limiter->lease, now_us, request->verdict.charge, &at_us,
+                 request->ask.class);
   stamp(&request->verdict.decision, at_us);
   if (limiter->refills && weir_stock_is_low(stock, &limiter->lease, now_us))
     ask_refill(limiter, entry, now_us);
@@ -71,8 +72,9 @@ static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, b
 
 /* Where there is hardly room a refill finds out how much, and requests do not wait for that. */
 static bool gives_way(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, bool owes,
-                      int64_t *pause_us) {
+                      const weir_claim *request, int64_t *pause_us) {
   const weir_stock *stock = entry->leased->stock;
+  if (weir_ask_rank(&request->ask) > weir_class_rank(stock->class)) return false;
   *pause_us = stock->paused_until_us - now_us;
   if (!owes && weir_stock_is_paused(stock, &limiter->lease, now_us)) return true;
   *pause_us = stock->trip_us;
@@ -86,9 +88,10 @@ static bool may_show(const weir_memo_entry *entry) {
          !weir_leased_has_some(entry->leased);
 }
 
-static void add_room(const weir_limiter *limiter, weir_decision *decision, int64_t room) {
+static void add_room(const weir_limiter *limiter, weir_claim *request, int64_t room) {
+  weir_decision *decision = &request->verdict.decision;
   const weir_rule *rule = &limiter->stack.rules[decision->rule];
-  decision->remaining = weir_rule_remaining(rule, decision->remaining, room);
+  decision->remaining = weir_ask_remaining(rule, &request->ask, decision->remaining, room);
 }
 
 /* Denies what is known not to fit even with what is held, and what makes way for others. What is owed goes
@@ -101,19 +104,20 @@ static bool deny_beyond(weir_limiter *limiter, weir_memo_entry *entry, int64_t n
   const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
   request->verdict.held = room;
   bool known = !owes && weir_settle_locally(&view, request);
-  bool denied = known || (may_use(request) && gives_way(limiter, entry, now_us, owes, &pause_us) &&
-                          weir_settle_paused(&view, pause_us, request));
+  bool denied =
+      known || (may_use(request) && gives_way(limiter, entry, now_us, owes, request, &pause_us) &&
+                weir_settle_paused(&view, pause_us, request));
   request->verdict.held = 0;
   if (known && may_show(entry)) weir_known_show(limiter, entry);
   weir_claim_offer(&limiter->stack, request);
-  if (denied) add_room(limiter, &request->verdict.decision, room);
+  if (denied) add_room(limiter, request, room);
   return denied;
 }
 
 static bool deny(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *request,
                  int64_t now_us) {
   weir_stock *stock = entry->leased->stock;
-  int64_t room = may_use(request) ? weir_stock_room(stock, now_us) : 0;
+  int64_t room = may_use(request) ? weir_stock_room(stock, now_us, request->ask.class) : 0;
   if (room >= request->verdict.charge) return false;
   return deny_beyond(limiter, entry, now_us, room, request);
 }
@@ -130,7 +134,7 @@ static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *re
     now_us = weir_limiter_now(limiter);
   if (weir_limiter_is_stale(limiter, entry)) return false;
   if (may_use(request) && use(limiter, entry, now_us, false, request)) return true;
-  int64_t room = weir_stock_room(stock, now_us);
+  int64_t room = weir_stock_room(stock, now_us, request->ask.class);
   if (request->ask.kind == WEIR_PEEK && request->ask.costs == NULL &&
       room >= request->verdict.charge) {
     const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
@@ -154,11 +158,13 @@ static void count(weir_limiter *limiter, weir_memo_entry *entry, const weir_clai
                   weir_moment at) {
   const weir_memo *memo = entry->memo;
   bool for_many = entry->shown && weir_leases_look(at) && memo->denied_cost > 0 &&
-                  request->ask.cost >= memo->denied_cost && at.now_us >= memo->denied_at_us &&
-                  at.now_us < memo->denied_until_us;
+                  request->ask.cost >= memo->denied_cost &&
+                  weir_ask_rank(&request->ask) <= memo->denied_rank &&
+                  at.now_us >= memo->denied_at_us && at.now_us < memo->denied_until_us;
   if (weir_stock_has_next_due(entry->leased->stock, &limiter->lease, at.now_us) && !entry->busy)
     ask_refill(limiter, entry, at.now_us);
-  if (may_use(request))
+  bool counts = weir_ask_rank(&request->ask) >= weir_class_rank(entry->leased->stock->class);
+  if (may_use(request) && counts)
     weir_stock_count(entry->leased->stock, &limiter->lease, at.now_us,
                      for_many ? request->ask.cost * WEIR_LEASES_LOOK : request->ask.cost);
 }
@@ -176,9 +182,10 @@ bool weir_leases_cover(weir_limiter *limiter, const weir_claim *request, int64_t
   int64_t at_us;
   bool covered = !weir_limiter_is_stale(limiter, entry);
   if (covered && cost > 0)
-    covered = weir_stock_use(stock, &limiter->lease, now_us, cost, &at_us);
+    covered = weir_stock_use(stock, &limiter->lease, now_us, cost, &at_us, request->ask.class);
   else if (covered)
-    covered = weir_stock_put_back(stock, &limiter->lease, now_us, -cost, request->ask.at_us);
+    covered = weir_stock_put_back(stock, &limiter->lease, now_us, -cost, request->ask.at_us,
+                                  request->ask.class);
   if (covered)
     weir_counts_add_lease(limiter->counts, cost > 0 ? WEIR_LEASE_USED : WEIR_LEASE_CHARGED,
                           cost > 0 ? cost : -cost);
@@ -195,14 +202,24 @@ bool weir_leases_cover(weir_limiter *limiter, const weir_claim *request, int64_t
 static void hold(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
                  weir_claim *request) {
   weir_stock *stock = entry->leased->stock;
-  int64_t room = weir_stock_room(stock, now_us);
+  int64_t room = weir_stock_room(stock, now_us, request->ask.class);
   int64_t most = request->verdict.charge - 1;
   if (request->ask.kind == WEIR_PEEK && request->ask.costs == NULL)
     request->verdict.held = room < most ? room : most;
   bool later = request->ask.waits && request->ask.wait_us > 0 && limiter->lease.drains;
   if (may_use(request) && !later && weir_waiting_of(request)->way != WEIR_WAY_AGAIN)
-    request->verdict.held = weir_stock_hold(stock, &limiter->lease, now_us, most);
+    request->verdict.held =
+        weir_stock_hold(stock, &limiter->lease, now_us, most, request->ask.class);
   request->verdict.charge -= request->verdict.held;
+}
+
+/* Of what is charged. */
+static unsigned lowest_class(const weir_group *group) {
+  unsigned lowest = 0;
+  for (const weir_claim *request = group->requests; request != NULL; request = request->next)
+    if (request->ask.kind == WEIR_TAKE && weir_ask_rank(&request->ask) < weir_class_rank(lowest))
+      lowest = request->ask.class;
+  return lowest;
 }
 
 /* What the group charges ahead: 0, or its last request. */
@@ -212,12 +229,15 @@ static int64_t charge_ahead(weir_limiter *limiter, weir_group *group, int64_t no
   weir_stock *stock = entry->leased->stock;
   bool looks = false;
   if (entry->stand_ins & WEIR_DIVERTS) return 0; /* what is owed goes first */
+  if (cost > 0 && limiter->stack.class_count > 0)
+    weir_stock_serve(stock, &limiter->lease, entry->memo, now_us, lowest_class(group));
+  group->ahead.ask.class = stock->class;
   if (cost > 0)
     return weir_stock_wish(stock, &limiter->lease, entry->memo, now_us, cost, limiter->group_most);
   if (group->refill == NULL) return 0;
   int64_t ahead = weir_stock_wish_refill(stock, &limiter->lease, entry->memo, now_us,
                                          limiter->group_most, &looks);
-  if (looks) entry->memo->must_peek = true;
+  if (looks) entry->memo->must_peek = WEIR_RANK_MOST;
   return ahead;
 }
 
@@ -236,6 +256,7 @@ static int64_t charge_next(weir_limiter *limiter, weir_group *group, int64_t now
   group->not_before_us = next_us;
   group->memo = NULL;
   group->ahead.ask.terms = WEIR_AHEAD_NEXT;
+  group->ahead.ask.class = stock->class;
   return cost;
 }
 
@@ -270,7 +291,7 @@ static void wrap(weir_call *call, weir_group *group) {
       continue;
     }
     bool decided = weir_ask_is_decided(&request->ask);
-    if (decided && weir_stock_room(stock, now_us) >= request->verdict.charge &&
+    if (decided && weir_stock_room(stock, now_us, request->ask.class) >= request->verdict.charge &&
         answer(limiter, entry, request, at)) {
       *link = request->next;
       weir_call_finish(call, weir_waiting_of(request));
@@ -338,7 +359,8 @@ static bool left_nothing(const weir_group *group) {
 
 /* Takes the leader's own request off the group, and those that must ask again: they wait first in
  * line, and what they were charged is a lot like any other. Returns that. */
-static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t now_us) {
+static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t now_us,
+                             unsigned *class) {
   weir_stock *stock = group->entry->leased->stock;
   weir_claim *first_again = NULL;
   weir_claim **again = &first_again;
@@ -353,6 +375,7 @@ static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t n
       link = &request->next;
     } else {
       charged += charge;
+      if (weir_ask_rank(&request->ask) > weir_class_rank(*class)) *class = request->ask.class;
       *link = request->next;
       request->next = NULL;
       weir_waiting_of(request)->way = WEIR_WAY_AGAIN;
@@ -372,7 +395,8 @@ static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t n
 }
 
 /* A lease is granted by an answer that is certain and in time, on a clock that goes on. */
-static void grant(weir_limiter *limiter, weir_group *group, int64_t now_us, int64_t cost) {
+static void grant(weir_limiter *limiter, weir_group *group, int64_t now_us, int64_t cost,
+                  unsigned class) {
   weir_leased *leased = group->entry->leased;
   int64_t stamp_us = group->machine->frame.now_us;
   int64_t places[WEIR_RULES_MOST];
@@ -383,7 +407,7 @@ static void grant(weir_limiter *limiter, weir_group *group, int64_t now_us, int6
     return;
   }
   weir_machine_places(group->machine, places);
-  weir_stock_grant(leased->stock, &limiter->lease, now_us, stamp_us, cost, places);
+  weir_stock_grant(leased->stock, &limiter->lease, now_us, stamp_us, cost, places, class);
   weir_leased_enter(&limiter->leased, group->entry);
 }
 
@@ -396,7 +420,7 @@ void weir_leases_return(weir_limiter *limiter, weir_memo_entry *entry, const wei
     return;
   }
   weir_stock_grant(leased->stock, &limiter->lease, decision->at_us, decision->at_us, decision->cost,
-                   request->ask.places);
+                   request->ask.places, request->ask.class);
   weir_table_hide_denial(limiter->table, entry);
   leased->key_length = weir_key_encode(request->ask.key, request->ask.key_length, leased->key);
   weir_leased_enter(&limiter->leased, entry);
@@ -436,7 +460,8 @@ static void settle_next(weir_call *call, weir_group *group) {
   if (ahead->verdict.status == WEIR_OK) {
     weir_memo_lay_by(&limiter->stack, &limiter->settings, entry->memo, group->machine->frame.memo,
                      now_us);
-    if (ahead->verdict.decision.allowed) grant(limiter, group, now_us, ahead->verdict.charge);
+    if (ahead->verdict.decision.allowed)
+      grant(limiter, group, now_us, ahead->verdict.charge, ahead->ask.class);
   }
   count_lost(limiter, stock);
   stock->due_us = 0;
@@ -461,17 +486,17 @@ static void settle(weir_call *call, weir_group *group) {
     memcpy(entry->leased->key, group->encoded, group->encoded_length);
   }
   int64_t charged = admitted_cost(group, true);
-  int64_t again = part_requests(limiter, group, now_us);
-  if (left_nothing(group)) entry->memo->must_peek = false;
+  unsigned class = ahead->ask.class;
+  int64_t again = part_requests(limiter, group, now_us, &class);
+  if (left_nothing(group)) entry->memo->must_peek = 0;
   weir_stock_release(stock, &limiter->lease, now_us);
 
   /* Figures that were made before the lease was granted do not count what was held: that is room. It
    * may cover a request that was denied or has no answer: some did not take of it, as too little was
    * known for their figures, or as they may wait. */
-  int64_t room = weir_stock_room(stock, now_us);
   for (weir_claim *request = group->requests; request != NULL; request = request->next)
     if (request->verdict.status == WEIR_OK && request->verdict.decision.remaining != WEIR_NOT_KNOWN)
-      add_room(limiter, &request->verdict.decision, room);
+      add_room(limiter, request, weir_stock_room(stock, now_us, request->ask.class));
   for (weir_claim *request = group->requests; request != NULL; request = request->next) {
     bool admitted = request->verdict.status == WEIR_OK && request->verdict.decision.allowed;
     if (!may_use(request) || request->ask.up_to || admitted) continue;
@@ -480,7 +505,7 @@ static void settle(weir_call *call, weir_group *group) {
   }
 
   int64_t got = (granted ? ahead->verdict.charge : 0) + again;
-  grant(limiter, group, now_us, got);
+  grant(limiter, group, now_us, got, class);
   stock->due_us = 0;
   if (failed) {
     stock->tight_us = 0; /* who asks finds out why */

@@ -147,10 +147,11 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
     if (made->cost_most[i] < made->plain_cost_most) made->plain_cost_most = made->cost_most[i];
     made->shared = made->shared || weir_rule_is_shared(&made->stack.rules[i]);
     made->held = made->held || held;
-    made->only_held = (made->only_held || i == 0) && held;
+    made->hands_on = (made->hands_on || i == 0) && held;
     made->one_by_one = made->one_by_one || one_by_one;
   }
   bool has_memory = !made->shared || prepare_shared(made);
+  if (made->stack.class_count > 0) made->hands_on = false;
   prepare_prefixes(made);
   weir_limiter_guard_clock(made);
   made->leases = made->leases && made->stack.rules[0].lease_us > 0 && !made->held;

@@ -90,7 +90,7 @@ struct weir_limiter {
   bool renews;    /* there is a renewer: for that, and for places */
   weir_renewer renewer;
   struct weir_places *places;         /* NULL: no rule is held; else ... */
-  bool only_held;                     /* ... all are, and ... */
+  bool hands_on;                      /* ... all are, and what one leaves is another's, and ... */
   bool caller_renews;                 /* ... no thread does */
   char *warnings[WEIR_WARNINGS_MOST]; /* its own */
   size_t warning_count;

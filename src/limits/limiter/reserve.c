@@ -52,6 +52,7 @@ static weir_settlement find_differences(const weir_reservation *reservation, con
 static weir_waiting request_of(weir_reservation *reservation) {
   return (weir_waiting){.claim.ask = {.key = reservation->key,
                                       .key_length = reservation->key_length,
+                                      .class = reservation->class,
                                       .at_us = reservation->at_us,
                                       .ends = reservation->ends}};
 }
@@ -105,6 +106,7 @@ weir_waiting weir_reserve_ask(weir_reservation *made, const weir_request *reques
   weir_waiting state;
   weir_request_begin(made->limiter, request, extra, &state);
   state.claim.ask.ends = made->ends;
+  made->class = state.claim.ask.class;
   return state;
 }
 
@@ -181,7 +183,7 @@ static void adopt(weir_reservation *made, weir_held_place *place, weir_request *
   request->decision = (weir_decision){
       .allowed = true,
       .source = WEIR_SOURCE_LOCAL,
-      .limit = weir_rule_capacity(&limiter->stack.rules[0]),
+      .limit = limiter->stack.rules[0].capacity, /* no rule has classes */
       .remaining = WEIR_NOT_KNOWN,
       .reset_after_us = WEIR_NOT_KNOWN,
       .cost = request->costs != NULL ? WEIR_OWN_COSTS : request->cost,
@@ -191,9 +193,10 @@ static void adopt(weir_reservation *made, weir_held_place *place, weir_request *
   *reservation = made;
 }
 
-/* Under other rules it would have to be charged as well. */
+/* Under other rules it would have to be charged as well; and a lower class may not have what a higher one
+ * leaves. */
 static bool may_be_handed(const weir_reservation *made, const weir_request *request) {
-  return made->place != NULL && made->limiter->only_held && !(request->flags & WEIR_REQUEST_UP_TO);
+  return made->place != NULL && made->limiter->hands_on && !(request->flags & WEIR_REQUEST_UP_TO);
 }
 
 bool weir_reserve_at_once(weir_reservation *made, weir_request *request,
@@ -346,7 +349,7 @@ static bool leave_place(weir_reservation *reservation) {
   weir_limiter *limiter = reservation->limiter;
   weir_held_place *place = reservation->place;
   weir_counts_add_places(limiter->counts, WEIR_PLACES_RELEASED, 1);
-  weir_place_left left = weir_place_leave(limiter, place, limiter->only_held);
+  weir_place_left left = weir_place_leave(limiter, place, limiter->hands_on);
   reservation->was_lost = left == WEIR_PLACE_WAS_LOST;
   if (left == WEIR_PLACE_HANDED_ON) {
     reservation->place = NULL;

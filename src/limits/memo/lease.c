@@ -88,15 +88,20 @@ static bool is_usable(const weir_lot *lot, int64_t now_us) {
   return lot->left > 0 && now_us >= lot->from_us && now_us < lot->until_us;
 }
 
+static bool is_for(const weir_lot *lot, unsigned class) {
+  return weir_class_rank(lot->class) <= weir_class_rank(class);
+}
+
 /* Adds a lot to one of lots[first .. end): where none is, or to one that was charged to the same
- * places, which then may be used as long as either of them might: of several to the one that ends last.
+ * places for the same class, which then may be used as long as either of them might: of several to the one that ends last.
  * False: there is neither. */
 static bool add_lot(weir_stock *stock, const weir_lease *lease, size_t first, size_t end,
                     const weir_lot *lot, const int64_t *places) {
   size_t bytes = lease->stack->count * sizeof *places;
   size_t at = end;
   for (size_t i = first; i < end; i++) {
-    bool same = memcmp(places_of(stock, lease, i), places, bytes) == 0;
+    bool same = stock->lots[i].class == lot->class &&
+                memcmp(places_of(stock, lease, i), places, bytes) == 0;
     if (stock->lots[i].left == 0) {
       at = i;
       break;
@@ -174,10 +179,10 @@ static weir_view view_of(const weir_lease *lease, const weir_memo *memo, int64_t
   return (weir_view){lease->stack, lease->settings, memo, now_us};
 }
 
-/* By what is known; false: too little is. */
+/* For a class, by what is known; false: too little is. */
 static bool room_of(const weir_lease *lease, const weir_memo *memo, size_t i, int64_t now_us,
-                    int64_t *room) {
-  const weir_ask plain = {.kind = WEIR_TAKE, .cost = 1};
+                    unsigned class, int64_t *room) {
+  const weir_ask plain = {.kind = WEIR_TAKE, .cost = 1, .class = class};
   const weir_view view = view_of(lease, memo, now_us);
   return weir_view_recall(&view, i, &plain, 1, room, NULL);
 }
@@ -191,7 +196,7 @@ void weir_stock_earn(weir_stock *stock, const weir_lease *lease, const weir_memo
     const weir_rule *rule = &lease->stack->rules[i];
     int64_t room;
     if (!weir_rule_moves_in_time(rule)) continue;
-    empty = room_of(lease, memo, i, stamp_us, &room) && room >= rule->capacity - charged;
+    empty = room_of(lease, memo, i, stamp_us, 0, &room) && room >= rule->capacity - charged;
   }
   if (empty) stock->debt = 0;
   earn(stock, lease, admitted);
@@ -206,35 +211,41 @@ bool weir_stock_is_ahead(const weir_stock *stock, int64_t now_us) {
   return false;
 }
 
-int64_t weir_stock_room(const weir_stock *stock, int64_t now_us) {
+int64_t weir_stock_room(const weir_stock *stock, int64_t now_us, unsigned class) {
   int64_t room = 0;
   for (size_t i = 0; i < WEIR_LOTS; i++)
-    if (is_usable(&stock->lots[i], now_us)) room += stock->lots[i].left;
+    if (is_usable(&stock->lots[i], now_us) && is_for(&stock->lots[i], class))
+      room += stock->lots[i].left;
   return room;
 }
 
-/* The lot that ends first, of those that are usable; NULL: there is none. */
-static weir_lot *first_usable(weir_stock *stock, int64_t now_us) {
+/* Of those that are usable for a class the lot of the lowest, of these the one that ends first; NULL: there is
+ * none. */
+static weir_lot *first_usable(weir_stock *stock, int64_t now_us, unsigned class) {
   weir_lot *first = NULL;
   for (size_t i = 0; i < WEIR_LOTS; i++) {
     weir_lot *lot = &stock->lots[i];
-    if (is_usable(lot, now_us) && (first == NULL || lot->until_us < first->until_us)) first = lot;
+    if (!is_usable(lot, now_us) || !is_for(lot, class)) continue;
+    bool sooner = first == NULL || (lot->class == first->class ? lot->until_us < first->until_us
+                                                               : is_for(lot, first->class));
+    if (sooner) first = lot;
   }
   return first;
 }
 
 void weir_stock_places(weir_stock *stock, const weir_lease *lease, int64_t now_us,
-                       int64_t places[WEIR_RULES_MOST]) {
-  const weir_lot *lot = first_usable(stock, now_us);
+                       int64_t places[WEIR_RULES_MOST], unsigned class) {
+  const weir_lot *lot = first_usable(stock, now_us, class);
   if (lot == NULL) return;
   memcpy(places, places_of(stock, lease, (size_t)(lot - stock->lots)),
          lease->stack->count * sizeof *places);
 }
 
 bool weir_stock_use(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
-                    int64_t *at_us) {
-  weir_lot *lot = first_usable(stock, now_us);
-  if (lot == NULL || (lot->left < cost && weir_stock_room(stock, now_us) < cost)) return false;
+                    int64_t *at_us, unsigned class) {
+  weir_lot *lot = first_usable(stock, now_us, class);
+  if (lot == NULL || (lot->left < cost && weir_stock_room(stock, now_us, class) < cost))
+    return false;
   *at_us = now_us;
   earn(stock, lease, cost);
   for (;;) {
@@ -243,7 +254,7 @@ bool weir_stock_use(weir_stock *stock, const weir_lease *lease, int64_t now_us, 
     lot->left -= taken;
     cost -= taken;
     if (cost == 0) return true;
-    lot = first_usable(stock, now_us);
+    lot = first_usable(stock, now_us, class);
   }
 }
 
@@ -260,10 +271,12 @@ static bool has_places_of(const weir_lease *lease, const int64_t *places, int64_
 }
 
 bool weir_stock_put_back(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
-                         int64_t at_us) {
+                         int64_t at_us, unsigned class) {
   for (size_t i = 0; i < WEIR_LOTS && !lease->drains; i++) {
     weir_lot *lot = &stock->lots[i];
-    if (!is_usable(lot, now_us) || !has_places_of(lease, places_of(stock, lease, i), at_us))
+    bool higher = weir_class_rank(lot->class) >= weir_class_rank(class);
+    if (!is_usable(lot, now_us) || !higher ||
+        !has_places_of(lease, places_of(stock, lease, i), at_us))
       continue;
     lot->left += cost;
     return true;
@@ -274,11 +287,12 @@ bool weir_stock_put_back(weir_stock *stock, const weir_lease *lease, int64_t now
 /* --- a group -----------------------------------------------------------------------------------
  */
 
-/* What is held is one lot: of two places only the first is taken. */
-int64_t weir_stock_hold(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost) {
+/* What is held is one lot: of two places, or for two classes, only the first is taken. */
+int64_t weir_stock_hold(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
+                        unsigned class) {
   int64_t held = 0;
   weir_lot *lot;
-  while (held < cost && (lot = first_usable(stock, now_us)) != NULL) {
+  while (held < cost && (lot = first_usable(stock, now_us, class)) != NULL) {
     int64_t *places = places_of(stock, lease, (size_t)(lot - stock->lots));
     weir_lot part = *lot;
     if (part.left > cost - held) part.left = cost - held;
@@ -320,7 +334,9 @@ static int64_t lasting_room(const weir_stock *stock, const weir_lease *lease, in
   for (size_t i = 0; i < WEIR_LOTS; i++) {
     const weir_lot *lot = &stock->lots[i];
     bool cut = lot->until_us < lot->stamp_us + lease->life_us;
-    if (is_usable(lot, now_us) && (cut || now_us < lot->until_us - lead)) room += lot->left;
+    if (is_usable(lot, now_us) && is_for(lot, stock->class) &&
+        (cut || now_us < lot->until_us - lead))
+      room += lot->left;
   }
   return room;
 }
@@ -332,6 +348,31 @@ static int64_t asked_lately(const weir_stock *stock, const weir_lease *lease, in
   int64_t left_us = half_us - (now_us - stock->half_us);
   if (left_us > half_us) left_us = half_us;
   return stock->asked + (left_us > 0 ? stock->asked_before * left_us / half_us : 0);
+}
+
+/* Whether a class has room for lots, by what is known. */
+static bool has_room(const weir_lease *lease, const weir_memo *memo, int64_t now_us,
+                     unsigned class) {
+  int64_t processes = lease->settings->processes > 1 ? lease->settings->processes : 1;
+  for (size_t i = 0; i < lease->stack->count; i++) {
+    int64_t room;
+    if (!room_of(lease, memo, i, now_us, class, &room)) return false;
+    if (!weir_rule_moves_in_time(&lease->stack->rules[i])) room /= processes;
+    if (room < WISH_LEAST) return false;
+  }
+  return true;
+}
+
+/* What was asked, and how scarce it was, is not the same for another class. */
+void weir_stock_serve(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
+                      int64_t now_us, unsigned class) {
+  unsigned rank = weir_class_rank(class), served = weir_class_rank(stock->class);
+  if (rank == served || has_room(lease, memo, now_us, stock->class) == (rank > served)) return;
+  if (rank < served && !has_room(lease, memo, now_us, class)) return;
+  stock->class = class;
+  stock->asked = stock->asked_before = 0;
+  stock->pause_us = stock->paused_until_us = 0;
+  stock->tight_us = stock->scarce_us = stock->low = stock->need = 0;
 }
 
 /* What is counted in windows is shared by all processes. In a bucket the process that comes first
@@ -358,7 +399,7 @@ static int64_t wish(weir_stock *stock, const weir_lease *lease, const weir_memo 
   for (size_t i = 0; i < lease->stack->count; i++) {
     const weir_rule *rule = &lease->stack->rules[i];
     int64_t room;
-    if (!room_of(lease, memo, i, now_us, &room)) return 0;
+    if (!room_of(lease, memo, i, now_us, stock->class, &room)) return 0;
     room = room > cost ? room - cost : 0;
     if (weir_rule_moves_in_time(rule)) {
       if (room < most_left) most_left = room;
@@ -388,7 +429,7 @@ int64_t weir_stock_wish(weir_stock *stock, const weir_lease *lease, const weir_m
                         int64_t now_us, int64_t cost, int64_t most) {
   int64_t half_us = lease->life_us / 2;
   int64_t asked = asked_lately(stock, lease, now_us);
-  int64_t held = weir_stock_room(stock, now_us);
+  int64_t held = weir_stock_room(stock, now_us, stock->class);
   stock->need = asked * lead_us(stock, lease) / half_us;
   int64_t wished = wish(stock, lease, memo, now_us, cost, most, asked - held, half_us);
   set_low(stock, now_us, held, wished);
@@ -437,10 +478,10 @@ static bool is_scarce(weir_stock *stock, const weir_lease *lease, const weir_mem
   for (size_t i = 0; i < lease->stack->count; i++) {
     const weir_rule *rule = &lease->stack->rules[i];
     bool moves = weir_rule_moves_in_time(rule);
-    int64_t capacity = weir_rule_capacity(rule);
+    int64_t capacity = rule->thresholds[stock->class].capacity;
     int64_t least = capacity / TIGHT_PARTS;
     int64_t room;
-    if (!room_of(lease, memo, i, now_us, &room)) return false;
+    if (!room_of(lease, memo, i, now_us, stock->class, &room)) return false;
     if (moves && least < stock->need)
       least = stock->need < capacity / 2 ? stock->need : capacity / 2;
     if (room < least) little = true;
@@ -464,8 +505,9 @@ static void learn(weir_stock *stock, const weir_lease *lease, const weir_memo *m
 
 /* A lot lives inside the cells and the quotas that were charged, and no longer than a lease. */
 void weir_stock_grant(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t stamp_us,
-                      int64_t cost, const int64_t *places) {
+                      int64_t cost, const int64_t *places, unsigned class) {
   weir_lot lot = {.left = cost,
+                  .class = class,
                   .stamp_us = stamp_us,
                   .from_us = stamp_us,
                   .until_us = stamp_us + lease->life_us};
@@ -491,7 +533,9 @@ static int64_t turns_us(weir_stock *stock, const weir_lease *lease, const weir_m
   if (!lease->drains) return 0;
   const weir_share *share = &memo->expected[lease->slowest].share;
   bool alone = share->mine >= share->all - share->all / 16; /* lately all of it was our own */
-  if (alone || !room_of(lease, memo, lease->slowest, now_us, &room) || room >= lease->way) return 0;
+  if (alone || !room_of(lease, memo, lease->slowest, now_us, stock->class, &room) ||
+      room >= lease->way)
+    return 0;
 
   /* A burst may have all of the bucket: it is short of room only when it has been so for a while. */
   int64_t since_seen_us = now_us - stock->short_seen_us;
@@ -548,7 +592,7 @@ int64_t weir_stock_wish_next(weir_stock *stock, const weir_lease *lease, int64_t
   int64_t processes = lease->settings->processes > 1 ? lease->settings->processes : 1;
   int64_t asked = asked_lately(stock, lease, now_us);
   int64_t need = asked * lead_us(stock, lease) / (lease->life_us / 2);
-  int64_t room = weir_stack_least_capacity(lease->stack) / processes;
+  int64_t room = weir_stack_least_of_class(lease->stack, stock->class) / processes;
   int64_t wished = asked + need;
   if (wished > room) wished = room;
   if (wished > most) wished = most;

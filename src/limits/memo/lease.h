@@ -55,6 +55,7 @@ typedef struct weir_lot {
   int64_t stamp_us; /* of its charge; of several, the first */
   int64_t from_us;  /* usable from here on: the stamp, of several the last */
   int64_t until_us; /* and before this */
+  unsigned class;   /* by whose threshold it was charged: of use to that class and higher ones */
 } weir_lot;
 
 typedef struct weir_stock {
@@ -62,6 +63,7 @@ typedef struct weir_stock {
   int64_t asked, asked_before; /* in this half of a lease, and in the one before it */
   int64_t half_us;             /* when this half began */
   int64_t wanted;              /* by the group that is under way; 0: no lease */
+  unsigned class;              /* that it charges for; what lower ones ask is not counted */
   int64_t pause_us;
   int64_t paused_until_us;
   union {
@@ -104,27 +106,30 @@ void weir_stock_earn(weir_stock *stock, const weir_lease *lease, const weir_memo
  * the entry locked: a use before its charge would be one too many. */
 bool weir_stock_is_ahead(const weir_stock *stock, int64_t now_us);
 
-/* What is usable now: room that no other process has. */
-int64_t weir_stock_room(const weir_stock *stock, int64_t now_us);
+/* What is usable now for a class: room that no other process has. */
+int64_t weir_stock_room(const weir_stock *stock, int64_t now_us, unsigned class);
 
 /* Where what is usable now was charged, by rule; as they were where nothing is. */
 void weir_stock_places(weir_stock *stock, const weir_lease *lease, int64_t now_us,
-                       int64_t places[WEIR_RULES_MOST]);
+                       int64_t places[WEIR_RULES_MOST], unsigned class);
 
-/* Uses `cost`, where all of it is there, for a request that needs no store. *at_us: its stamp. */
+/* Uses `cost`, where all of it is there, for a request that needs no store: of the lowest classes first. *at_us:
+ * its stamp. */
 bool weir_stock_use(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
-                    int64_t *at_us);
+                    int64_t *at_us, unsigned class);
 
-/* Puts back what was taken from these places, by this stamp: into a lot that was charged to the same
- * ones, and is usable. False: there is none. Buckets drain: theirs never goes back to a lot. */
+/* Puts back what a class took from these places, by this stamp: into a lot that was charged to the same
+ * ones, for that class or a higher one, and is usable. False: there is none. Buckets drain: theirs never goes
+ * back to a lot. */
 bool weir_stock_put_back(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
-                         int64_t at_us);
+                         int64_t at_us, unsigned class);
 
 /* --- a group -----------------------------------------------------------------------------------
  */
 
 /* Takes up to `cost` for a request of the group that is under way, which charges the rest. */
-int64_t weir_stock_hold(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost);
+int64_t weir_stock_hold(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
+                        unsigned class);
 
 /* Whether what is held may be used by a decision with this stamp: else it is released, and the
  * request asks again, without it. */
@@ -135,6 +140,11 @@ void weir_stock_spend(weir_stock *stock, int64_t cost);
 
 /* The group is done: what is still held goes back to the lots. */
 void weir_stock_release(weir_stock *stock, const weir_lease *lease, int64_t now_us);
+
+/* Requests of this class are charged, and none of a lower one beside them: what is charged ahead is for it, as
+ * higher classes may use that as well; unless it has no room for that. */
+void weir_stock_serve(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
+                      int64_t now_us, unsigned class);
 
 /* How much the group should charge ahead, when it charges `cost` for its requests and may charge
  * `most` in all; 0: nothing. It is no more than what `memo` shows to be free, and than what may be
@@ -149,9 +159,9 @@ int64_t weir_stock_wish_refill(weir_stock *stock, const weir_lease *lease, const
 
 /* The wish was granted in part or whole, by an answer that is certain and in time: `cost` is usable
  * from its stamp on, which is later than now where the next window was charged. places:
- * weir_machine_places(). */
+ * weir_machine_places(). `class`: the highest by whose threshold some of it was charged. */
 void weir_stock_grant(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t stamp_us,
-                      int64_t cost, const int64_t *places);
+                      int64_t cost, const int64_t *places, unsigned class);
 
 /* What a group has brought. */
 typedef struct weir_harvest {

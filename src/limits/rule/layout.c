@@ -71,9 +71,13 @@ int64_t weir_rule_upper(const weir_rule *rule) {
 }
 
 /* A window of less than four cells meets two of its estimates, each of at most L. */
-int64_t weir_rule_bound(const weir_rule *rule) {
+int64_t weir_rule_bound_of(const weir_rule *rule, const weir_threshold *most) {
   bool estimates = weir_rule_has_cells(rule) && !rule->strict;
-  return estimates && rule->cells < 4 ? 2 * rule->limit : weir_rule_upper(rule);
+  return estimates && rule->cells < 4 ? 2 * most->capacity : most->upper;
+}
+
+int64_t weir_rule_bound(const weir_rule *rule) {
+  return weir_rule_bound_of(rule, &rule->thresholds[0]);
 }
 
 int64_t weir_rule_capacity(const weir_rule *rule) {
@@ -89,7 +93,8 @@ int64_t weir_class_capacity(const weir_rule *rule, const weir_class *class) {
 
 /* A rule without classes in a stack with some has all of its limit for each. */
 static void set_thresholds(weir_rule *rule) {
-  weir_threshold all = {.capacity = rule->capacity, .upper = rule->upper};
+  bool moves = weir_rule_moves_in_time(rule);
+  weir_threshold all = {.capacity = rule->capacity, .upper = moves ? rule->capacity : rule->upper};
   for (size_t i = 0; i <= WEIR_CLASSES_MOST; i++)
     rule->thresholds[i] = all;
   for (size_t i = 0; i < rule->class_count; i++) {

@@ -99,7 +99,8 @@ typedef struct weir_class {
   int64_t part; /* of what the rule admits at once: 1 to 100, or 1 to weir_rule_capacity() */
 } weir_class;
 
-/* How far requests of one class may fill a rule: as its capacity and upper say it for those of none. */
+/* How far requests of one class may fill a rule: as its capacity and upper say it for those of none. Where
+ * there are no cells upper is no less than capacity, and denies nothing. */
 typedef struct weir_threshold {
   int64_t capacity, upper;
 } weir_threshold;
@@ -203,6 +204,9 @@ int64_t weir_rule_upper(const weir_rule *rule);
 /* Most that a rule which is no bucket promises to admit: a sliding one in any period, the others in
  * one of their windows. docs/guarantees.md proves it. */
 int64_t weir_rule_bound(const weir_rule *rule);
+
+/* The same of a class alone. */
+int64_t weir_rule_bound_of(const weir_rule *rule, const weir_threshold *most);
 
 /* Into how many parts a cost comes there: WEIR_CONTINUED_PARTS, fewer where a limit in parts would be above
  * WEIR_COUNT_LIMIT_MOST. */
