@@ -322,6 +322,35 @@ static void an_emptied_stock_has_nothing_and_owes_nothing(void **state) {
   world_close(&w);
 }
 
+/* A lot is for the class by whose threshold it was charged, and for higher ones; lower ones go first. */
+static void a_lot_is_of_no_use_to_a_lower_class(void **state) {
+  enum { LOW = 1, HIGH = 2, NONE = 0 };
+  world w;
+  int64_t at_us;
+  (void)state;
+  world_open(&w, "fixed-window:100/1s,lease=20ms,classes=low:50%|high:80%");
+  weir_stock_grant(w.stock, &w.lease, START, START, 5, w.places, HIGH);
+  weir_stock_grant(w.stock, &w.lease, START, START, 3, w.places, LOW);
+  assert_int_equal(weir_stock_room(w.stock, START, LOW), 3);
+  assert_int_equal(weir_stock_room(w.stock, START, HIGH), 8);
+  assert_int_equal(weir_stock_room(w.stock, START, NONE), 8);
+  assert_false(weir_stock_use(w.stock, &w.lease, START, 4, &at_us, LOW));
+  assert_true(weir_stock_use(w.stock, &w.lease, START, 2, &at_us, NONE));
+  assert_int_equal(weir_stock_room(w.stock, START, LOW), 1);
+  assert_true(weir_stock_use(w.stock, &w.lease, START, 4, &at_us, HIGH));
+  assert_int_equal(weir_stock_room(w.stock, START, LOW), 0);
+  assert_int_equal(weir_stock_room(w.stock, START, HIGH), 2);
+  assert_int_equal(weir_stock_hold(w.stock, &w.lease, START, 9, LOW), 0);
+  assert_int_equal(weir_stock_hold(w.stock, &w.lease, START, 1, NONE), 1);
+  weir_stock_release(w.stock, &w.lease, START);
+  assert_int_equal(weir_stock_room(w.stock, START, LOW), 0);
+  assert_int_equal(weir_stock_room(w.stock, START, HIGH), 2);
+  assert_true(weir_stock_put_back(w.stock, &w.lease, START, 1, START, LOW));
+  assert_int_equal(weir_stock_room(w.stock, START, LOW), 0);
+  assert_false(weir_stock_put_back(w.stock, &w.lease, START, 1, START, NONE));
+  world_close(&w);
+}
+
 /* Five lots: two are usable, one is the group's that is under way, and two go back. docs/leases.md has
  * these figures. */
 static void a_leased_key_takes_528_bytes(void **state) {
@@ -338,6 +367,7 @@ static void a_leased_key_takes_528_bytes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_lot_is_of_no_use_to_a_lower_class),
       cmocka_unit_test(a_lot_is_usable_from_its_stamp_for_a_lease),
       cmocka_unit_test(a_lot_ends_with_the_cell_that_was_charged),
       cmocka_unit_test(a_quota_may_begin_after_the_stamp),
