@@ -43,6 +43,21 @@ const struct truth *truth_of(const struct model *model, int rule) {
   return truths[model->stack.rules[rule].kind];
 }
 
+/* --- classes -----------------------------------------------------------------------------------
+ */
+
+int64_t class_limit(const weir_rule *rule, unsigned class) {
+  int64_t whole = rule->burst > 0 ? rule->burst - rule->reserve : rule->limit;
+  if (class == 0 || class > rule->class_count) return whole;
+  const weir_class *of = &rule->classes[class - 1];
+  int64_t part = of->percent ? whole * of->part / 100 : of->part;
+  return part > 0 ? part : 1;
+}
+
+bool class_is_within(const struct record *record, unsigned class) {
+  return class == 0 || (record->class != 0 && record->class <= class);
+}
+
 /* --- decisions ---------------------------------------------------------------------------------
  */
 

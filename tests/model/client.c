@@ -228,6 +228,7 @@ static void make_take(struct model *model, struct client *client, weir_claim *re
                                   .cost = wanted->cost,
                                   .costs = wanted->own_costs ? wanted->costs : NULL,
                                   .up_to = wanted->up_to,
+                                  .class = wanted->class,
                                   .waits = wanted->waits,
                                   .wait_us = wanted->wait_us}};
   if (model->gives_back && wanted->wish == TAKES) request->ask.ends = client->ends;

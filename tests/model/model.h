@@ -110,6 +110,7 @@ struct wanted {
   int64_t cost;
   int64_t costs[WEIR_RULES_MOST]; /* for each rule, where own_costs */
   int64_t wait_us;
+  unsigned class;
   bool given, own_costs, up_to, waits;
 };
 
@@ -136,6 +137,7 @@ struct record {
   int32_t lag_us; /* how much the stamp that was told is before the use */
   uint8_t state;
   uint8_t wish;
+  uint8_t class;
   uint8_t of;    /* refunds, settlements: which record, and what was done to this one; from 1 */
   bool may_stay; /* what it charged may stay for ever: no answer, or its client has stopped */
   bool charged;  /* some of it has landed */

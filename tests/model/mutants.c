@@ -12,6 +12,7 @@ const struct mutant *mutant_at(size_t number) {
       {outage_mutants, outage_mutant_count},       {cluster_mutants, cluster_mutant_count},
       {deadline_mutants, deadline_mutant_count},   {settle_mutants, settle_mutant_count},
       {in_flight_mutants, in_flight_mutant_count}, {cells_mutants, cells_mutant_count},
+      {class_mutants, class_mutant_count},
   };
   for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
     if (number < tables[i].count) return &tables[i].mutants[number];

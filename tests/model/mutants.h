@@ -96,6 +96,8 @@ extern const struct mutant bucket_mutants[];
 extern const size_t bucket_mutant_count;
 extern const struct mutant other_mutants[];
 extern const size_t other_mutant_count;
+extern const struct mutant class_mutants[];
+extern const size_t class_mutant_count;
 extern const struct mutant in_flight_mutants[];
 extern const size_t in_flight_mutant_count;
 extern const struct mutant deadline_mutants[];

@@ -187,8 +187,8 @@ static void fall_back(const struct model *model, const struct client *client, we
   if (request->ask.kind != WEIR_TAKE ||
       !weir_policy_answers(WEIR_FALLBACK_LOCAL, request->verdict.status))
     return;
-  weir_decision answer = weir_policy_decide(WEIR_FALLBACK_LOCAL, source, &model->stack, &request->ask,
-                                            world_clock_us(model, client));
+  weir_decision answer = weir_policy_decide(WEIR_FALLBACK_LOCAL, source, &model->stack,
+                                            &request->ask, world_clock_us(model, client));
   if (request->verdict.away || model->mutant->late_admits) answer.allowed = true;
   if (!answer.allowed) return; /* which denies nothing that the store could be held to */
   request->verdict.status = WEIR_OK;

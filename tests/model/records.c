@@ -24,6 +24,7 @@ void record_requested(struct model *model, struct client *client, const weir_cla
   const struct wanted *wanted = wanted_of(model, (int)(record - model->world->records));
   *record = (struct record){.state = OPEN,
                             .wish = (uint8_t)wanted->wish,
+                            .class = (uint8_t)wanted->class,
                             .stamp_us = client->start_us,
                             .after = model->keeps_order ? model->world->answered : 0};
   for (int i = 0; i < (int)model->stack.count; i++)

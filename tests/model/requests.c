@@ -4,7 +4,7 @@
  *
  *     3        take 3                       3?      peek
  *     3^       take up to 3                 3~500   take 3, a wait of 500 us is accepted
- *     1|0|2    take, a cost for every rule
+ *     1|0|2    take, a cost for every rule          3a      take 3 for the first class; 3b: the second
  *     <        refund what the last request took      x   cancel it
  *     3*2      take 3, and lease 2                     r   give back all that is leased
  *     *2       refill: lease until 2 are held
@@ -50,10 +50,11 @@ static void read_wanted(const char **at, struct wanted *wanted) {
     return;
   }
   read_cost(at, wanted);
-  for (; strchr("?^~", **at) != NULL && **at != '\0';) {
+  for (; strchr("?^~ab", **at) != NULL && **at != '\0';) {
     char mark = *(*at)++;
     if (mark == '?') wanted->wish = PEEKS;
     if (mark == '^') wanted->up_to = true;
+    if (mark == 'a' || mark == 'b') wanted->class = (unsigned)(mark - 'a' + 1);
     if (mark != '~') continue;
     wanted->waits = true;
     wanted->wait_us = number(at);

@@ -6,6 +6,11 @@
 #include "model.h"
 
 /* Functions that are NULL have nothing to do. */
+/* What a class may have of a rule, by its text: rules of scopes without classes have none. And whether a record
+ * is of that class or of a lower one. */
+int64_t class_limit(const weir_rule *rule, unsigned class);
+bool class_is_within(const struct record *record, unsigned class);
+
 struct truth {
   /* A client begins a request. */
   void (*begins)(struct model *model, struct client *client, int rule);

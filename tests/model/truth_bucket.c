@@ -106,7 +106,8 @@ static bool denies(const struct model *model, const struct client *client, int i
   int64_t base = most(model, i, ~own_records(model, client), record->after);
   int64_t raised = now + (raises(model) ? in_flight(model, i, client, record->after) : 0);
   if (base < raised) base = raised;
-  int64_t over = base + cost * rule->token_units - full(rule) - now;
+  int64_t full_of = class_limit(rule, request->ask.class) * rule->token_units;
+  int64_t over = base + cost * rule->token_units - full_of - now;
   if (rule->kind == WEIR_TOKEN_BUCKET) return over > wait;
   return over > 0 || (request->ask.waits && base - now > wait);
 }

@@ -69,14 +69,14 @@ static void refunded(struct model *model, int rule, const struct record *record,
 
 static bool denies(const struct model *model, const struct client *client, int i,
                    const weir_claim *request, const struct record *record, int64_t cost) {
-  (void)request;
   const weir_rule *rule = &model->stack.rules[i];
+  int64_t limit = class_limit(rule, request->ask.class);
   int64_t epoch = record->stamp_us / rule->period_us;
-  if (cost > rule->limit) return true;
+  if (cost > limit) return true;
   for (int n = 0; n < KEYS_MOST; n++) {
     const struct key *key = &model->world->keys[n];
     if (is_count(key, i) && (key->index == epoch || key->index == epoch + 1) &&
-        key->seen[world_client_number(model, client)] + cost > rule->limit)
+        key->seen[world_client_number(model, client)] + cost > limit)
       return true;
   }
   return false;

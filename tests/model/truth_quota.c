@@ -101,13 +101,13 @@ static void refunded(struct model *model, int rule, const struct record *record,
 
 static bool denies(const struct model *model, const struct client *client, int i,
                    const weir_claim *request, const struct record *record, int64_t cost) {
-  (void)request;
   const weir_rule *rule = &model->stack.rules[i];
+  int64_t limit = class_limit(rule, request->ask.class);
   int number = world_client_number(model, client);
-  if (cost > rule->limit) return true;
+  if (cost > limit) return true;
   for (int n = 0; n < KEYS_MOST; n++) {
     const struct key *key = &model->world->keys[n];
-    if (!is_count(key, i) || key->seen[number] + cost <= rule->limit) continue;
+    if (!is_count(key, i) || key->seen[number] + cost <= limit) continue;
     int64_t since = record->stamp_us - key->index;
     if (since >= -MARGIN_US && since < rule->period_us) return true;
   }
@@ -121,10 +121,12 @@ static void check_apart(struct model *model, int i, const struct key *a, const s
 }
 
 /* What was admitted into a window, without settlements. */
-static void check_admitted(struct model *model, int i, const struct key *key, int64_t most) {
+static void check_admitted(struct model *model, int i, const struct key *key, int64_t most,
+                           unsigned class) {
   int64_t sum = 0;
   for (int n = 0; n < RECORDS_MOST; n++)
-    if (model->world->records[n].mark[i] == key->index)
+    if (class_is_within(&model->world->records[n], class) &&
+        model->world->records[n].mark[i] == key->index)
       sum += record_charge(&model->world->records[n], i, false);
   if (sum > most)
     check_fails(model, CHECK_BOUND,
@@ -139,7 +141,10 @@ static void bound(struct model *model, int i) {
   for (int n = 0; n < KEYS_MOST; n++) {
     const struct key *key = &world->keys[n];
     if (!is_count(key, i)) continue;
-    if (model->settles) check_admitted(model, i, key, limit);
+    if (model->settles) check_admitted(model, i, key, limit, 0);
+    for (unsigned class = 1; class <= model->stack.rules[i].class_count; class ++)
+      check_admitted(model, i, key, class_limit(&model->stack.rules[i], class) + world->slack[i],
+                     class);
     if (key->owed > most && !model->stack.rules[i].count_all)
       check_fails(model, CHECK_BOUND,
                   "%" PRId32 " admitted in the window from E%+" PRId64 ", %" PRId64 " allowed",

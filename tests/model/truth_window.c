@@ -158,13 +158,13 @@ static int64_t seen_in(const struct model *model, const struct client *client, i
 
 static bool denies(const struct model *model, const struct client *client, int i,
                    const weir_claim *request, const struct record *record, int64_t cost) {
-  (void)request;
   const weir_rule *rule = &client_stack(model, client)->rules[i];
+  int64_t limit = class_limit(rule, request->ask.class);
   int64_t stamp_us = record->stamp_us;
   int64_t width = rule->cell_us;
   int64_t current = stamp_us / width;
   int64_t inside = cost;
-  if (!weir_rule_slides(rule)) return inside + seen_in(model, client, i, current) > rule->limit;
+  if (!weir_rule_slides(rule)) return inside + seen_in(model, client, i, current) > limit;
   int64_t edge = (stamp_us - rule->period_us) / width; /* stamps are far above one period */
   int64_t left = (edge + 1) * width - 1 - (stamp_us - rule->period_us);
   int64_t own_ahead_us = 2 * SKEW_US + client_deadline_us(model, client);
@@ -173,20 +173,19 @@ static bool denies(const struct model *model, const struct client *client, int i
     inside += seen_in(model, client, i, cell);
   int64_t old = seen_in(model, client, i, edge);
   int64_t upper = inside + (left > 0 ? old : 0);
-  if (rule->strict) return upper > rule->limit;
+  if (rule->strict) return upper > limit;
   int64_t estimate = inside + (2 * old * left + width) / (2 * width);
-  return estimate > rule->limit ||
-         upper > rule->limit + (2 * rule->limit + rule->cells - 1) / rule->cells;
+  return estimate > limit || upper > limit + (2 * limit + rule->cells - 1) / rule->cells;
 }
 
 /* --- the bound ---------------------------------------------------------------------------------
  */
 
 /* The most that any interval W of decision stamps may hold. */
-static int64_t bound_of(const weir_rule *rule) {
-  if (!weir_rule_slides(rule) || rule->strict) return rule->limit;
-  if (rule->cells <= 2) return 2 * rule->limit;
-  return rule->limit + (2 * rule->limit + rule->cells - 1) / rule->cells;
+static int64_t bound_of(const weir_rule *rule, int64_t limit) {
+  if (!weir_rule_slides(rule) || rule->strict) return limit;
+  if (rule->cells <= 2) return 2 * limit;
+  return limit + (2 * limit + rule->cells - 1) / rule->cells;
 }
 
 /* Whether an admission at `stamp` lies in the interval that begins with one at `first`. */
@@ -195,18 +194,21 @@ static bool same_interval(const weir_rule *rule, int64_t first, int64_t stamp) {
   return stamp >= first && stamp < first + rule->period_us;
 }
 
-static void bound_with(struct model *model, int i, bool settlements) {
+static void bound_with(struct model *model, int i, bool settlements, unsigned class) {
   const struct record *records = model->world->records;
   bool texts = model->scope->flags & TEXTS;
   const weir_rule *rule =
       &(texts ? &model->another : &model->stack)->rules[i]; /* the larger limit */
-  int64_t most = bound_of(rule) + model->world->slack[i] + (settlements ? rule->debt : 0);
+  int64_t most = bound_of(rule, class_limit(rule, class)) + model->world->slack[i] +
+                 (settlements ? rule->debt : 0);
   for (int first = 0; first < RECORDS_MOST; first++) {
-    if (record_charge(&records[first], i, settlements) == 0) continue;
+    if (!class_is_within(&records[first], class) ||
+        record_charge(&records[first], i, settlements) == 0)
+      continue;
     int64_t sum = 0;
     int64_t begin = records[first].stamp_us;
     for (int n = 0; n < RECORDS_MOST; n++)
-      if (same_interval(rule, begin, records[n].stamp_us))
+      if (class_is_within(&records[n], class) && same_interval(rule, begin, records[n].stamp_us))
         sum += record_charge(&records[n], i, settlements);
     if (sum > most)
       check_fails(model, CHECK_BOUND,
@@ -217,8 +219,9 @@ static void bound_with(struct model *model, int i, bool settlements) {
 }
 
 static void bound(struct model *model, int i) {
-  bound_with(model, i, false);
-  if (model->settles && !model->stack.rules[i].count_all) bound_with(model, i, true);
+  for (unsigned class = 0; class <= model->stack.rules[i].class_count; class ++)
+    bound_with(model, i, false, class);
+  if (model->settles && !model->stack.rules[i].count_all) bound_with(model, i, true, 0);
 }
 
 /* --- the end -----------------------------------------------------------------------------------
