@@ -125,6 +125,14 @@ class Numbers(ProgramTest):
         self.assert_refused(run("take", "--rule", RULE, "--wait", "1s", "--up-to", "k"), "--wait",
                             "--up-to")
 
+    def test_a_class_is_one_of_the_rule(self):
+        self.assert_refused(run("take", "--rule", RULE, "--wait", "1s", "--class", "a", "k"), "--wait", "--class")
+        for rule, accepted in ((RULE, "accepted is none"), ("quota:9/1d,classes=a:1|b:2", "accepted are a and b, or none")):
+            result = run("take", "--store", "memory:", "--rule", rule, "--class", "gold", "k")
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn(b'the class "gold"', result.stderr)
+            self.assertIn(accepted.encode(), result.stderr)
+
     def test_a_stamp_is_microseconds(self):
         for value in ("", "x", "-1", "1.5", "253402300800000000"):
             self.assert_refused(run("refund", "--rule", RULE, "--at=" + value, "k"), "--at",

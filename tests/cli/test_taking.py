@@ -52,6 +52,15 @@ class OnMemcached(Taking):
             self.assertEqual(answer["decision"], "allowed", tenant)
         self.assertEqual(self.ask("peek", rule, "--tenant", "c")["decision"], "allowed")
 
+    def test_a_class_fills_its_part(self):
+        rule = "quota:10/1d,debt=2,classes=batch:60%|free:80%"
+        taken = self.ask("take", rule, "--cost", "5", "--class", "batch")
+        self.assertEqual((taken["decision"], taken["limit"], taken["remaining"]), ("allowed", 6, 1))
+        self.assertEqual(self.ask("take", rule, "--cost", "2", "--class", "batch")["decision"], "denied")
+        self.assertEqual(self.ask("peek", rule, "--class", "free")["remaining"], 3)
+        self.assertEqual(self.ask("take", rule, "--cost", "5")["decision"], "allowed")
+        self.assertEqual(self.ask("take", rule, "--class", "free")["limit"], 8)
+
     def test_what_was_taken_can_be_given_back_once(self):
         for rule in ("fixed-window:10/400d", "sliding-window:10/1d", "quota:10/1d",
                      "token-bucket:10/1d"):

@@ -128,6 +128,7 @@ static const effect effects[] = {
     [WEIR_CLI_COST] = {.read = read_costs},
     [WEIR_CLI_REAL] = {.read = read_reals},
     [WEIR_CLI_TENANT] = {.text = MEMBER(tenant)},
+    [WEIR_CLI_CLASS] = {.text = MEMBER(class_name)},
     [WEIR_CLI_WAIT] = {.read = read_wait},
     [WEIR_CLI_AT] = {.read = read_stamp},
     [WEIR_CLI_LOST] = {.text = MEMBER(lost)},

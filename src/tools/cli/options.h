@@ -32,9 +32,10 @@ typedef struct weir_cli_options {
   int64_t costs[WEIR_CLI_COSTS_MOST];
   int cost_count; /* 1: for every rule */
   int64_t reals[WEIR_CLI_COSTS_MOST];
-  int real_count;     /* 0: not given */
-  uint64_t given;     /* weir_cli_given() reads it */
-  const char *tenant; /* NULL: not given */
+  int real_count;         /* 0: not given */
+  uint64_t given;         /* weir_cli_given() reads it */
+  const char *class_name; /* NULL: none */
+  const char *tenant;     /* NULL: none */
   int64_t wait_us;
   int64_t at_us;
   const char *plot;     /* NULL: none */

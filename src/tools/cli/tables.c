@@ -329,6 +329,8 @@ const weir_cli_option_row weir_cli_options_known[] = {
      NULL},
     {WEIR_CLI_TENANT, "tenant", "NAME", TAKE | PEEK,
      "who of those that share KEY under a shared-window", NULL},
+    {WEIR_CLI_CLASS, "class", "NAME", TAKE | PEEK | SETTLE,
+     "which of the classes= of the rule it is of (default: none)", NULL},
     {WEIR_CLI_WAIT, "wait", "TIME", TAKE, "sleep up to TIME, 0s to 30m, until it is allowed", NULL},
     {WEIR_CLI_AT, "at", "US", REFUND | SETTLE,
      "when it was taken: at_us of take --json (default: now)", NULL},

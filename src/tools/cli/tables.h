@@ -54,6 +54,7 @@ enum weir_cli_option {
   WEIR_CLI_REAL,
   WEIR_CLI_UP_TO,
   WEIR_CLI_TENANT,
+  WEIR_CLI_CLASS,
   WEIR_CLI_WAIT,
   WEIR_CLI_AT,
   WEIR_CLI_LOST,

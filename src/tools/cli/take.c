@@ -65,6 +65,16 @@ static bool check_not_held(const weir_limiter *limiter, weir_message *message) {
 
 /* --- take and peek --------------------------------------------------------------------------- */
 
+static weir_status decide_one(const weir_cli_options *options, weir_limiter *limiter,
+                              weir_request *one, weir_message *message) {
+  weir_extra extra = WEIR_EXTRA_INIT;
+  const weir_extra *extras[] = {&extra};
+  extra.class_name = options->class_name;
+  extra.tenant = options->tenant;
+  extra.tenant_length = options->tenant != NULL ? strlen(options->tenant) : 0;
+  return weir_decide_extra(&limiter, one, extras, 1, message);
+}
+
 static weir_status ask_decision(const weir_cli_options *options, const weir_cli_request *request,
                                 weir_limiter *limiter, weir_decision *decision,
                                 weir_message *message) {
@@ -80,11 +90,7 @@ static weir_status ask_decision(const weir_cli_options *options, const weir_cli_
       .flags = (request->peek ? (unsigned)WEIR_REQUEST_PEEK : 0U) |
                (weir_cli_given(options, WEIR_CLI_UP_TO) ? (unsigned)WEIR_REQUEST_UP_TO : 0U),
   };
-  weir_extra extra = WEIR_EXTRA_INIT;
-  const weir_extra *says = options->tenant != NULL ? &extra : NULL;
-  if (says != NULL) extra.tenant = options->tenant;
-  if (says != NULL) extra.tenant_length = strlen(options->tenant);
-  weir_status status = weir_decide_extra(&limiter, &one, &says, 1, message);
+  weir_status status = decide_one(options, limiter, &one, message);
   *decision = one.decision;
   return status;
 }
@@ -115,6 +121,10 @@ int weir_cli_take(const weir_cli_options *options) {
   if (waits && (options->cost_count > 1 || weir_cli_given(options, WEIR_CLI_UP_TO))) {
     weir_cli_error("--wait needs one cost for every rule, and all of it: leave out %s",
                    options->cost_count > 1 ? "the list of costs" : "--up-to");
+    return WEIR_EXIT_USAGE;
+  }
+  if (waits && options->class_name != NULL) {
+    weir_cli_error("--wait takes no --class: leave out one of them");
     return WEIR_EXIT_USAGE;
   }
   return decide(options, false);
@@ -159,7 +169,7 @@ static weir_status ask_settle(const weir_cli_options *options, const weir_cli_re
                    .cost = request->costs != NULL ? WEIR_OWN_COSTS : request->cost,
                    .at_us = taken_at(options)},
   };
-  weir_status status = weir_limiter_decide(limiter, &one, 1, message);
+  weir_status status = decide_one(options, limiter, &one, message);
   *decision = one.decision;
   return status;
 }
