@@ -315,9 +315,10 @@ typedef struct weir_request {
 typedef struct weir_extra {
   size_t size;
   const char *class_name; /* NULL: none. One that no rule of the limiter has is WEIR_BAD_ARGUMENT */
-  int64_t limit;          /* 0: that of the rule. No rule takes one yet: WEIR_BAD_ARGUMENT */
-  const void *tenant;     /* NULL: none. A shared-window must have one, and no other rule may */
-  size_t tenant_length;   /* bytes: 1 or more where there is a tenant, else 0 */
+  int64_t limit;        /* in the place of the rule's, which has most=, up to that; 0: the rule's. A
+                           bucket's burst and debt= are in proportion. See weir_decide_extra() */
+  const void *tenant;   /* NULL: none. A shared-window must have one, and no other rule may */
+  size_t tenant_length; /* bytes: 1 or more where there is a tenant, else 0 */
 } weir_extra;
 
 #define WEIR_EXTRA_INIT WEIR_SIZED(weir_extra)
@@ -467,7 +468,15 @@ WEIR_EXPORT weir_status weir_decide_all(weir_limiter *const *limiters, weir_requ
  *   weir_reserve_extra()       weir_reserve_together()
  *
  * What an extra says wrongly is WEIR_BAD_ARGUMENT of its request, as other bad arguments are: nothing is
- * charged for it. With WEIR_REQUEST_SETTLE it should say what it said when it was taken. */
+ * charged for it. With WEIR_REQUEST_SETTLE it should say what it said when it was taken.
+ *
+ * A limit is for callers that know what a key may have, and are trusted with it. One rule of the limiter
+ * has most= and is meant; with none or several, and for a limit below 1 or above most=, it is an error. Each
+ * request is admitted within its own limit, which sees what all others were charged: so all together have
+ * the bound of the largest. What was denied to one limit is no answer for another. A lease is not used, and
+ * a weir_limiter_refund() of a bucket, or a settlement that says no limit, may give back less than was
+ * charged where the decision does not tell by which limit that was. While the store is away the policy
+ * counts by the rule's own limit. */
 WEIR_EXPORT weir_status weir_decide_extra(weir_limiter *const *limiters, weir_request *requests,
                                           const weir_extra *const *extras, size_t count,
                                           weir_message *message);

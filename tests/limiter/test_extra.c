@@ -65,7 +65,8 @@ static void what_no_rule_has_is_refused(void **state) {
   assert_refused(&w, &extra, "the class \"\"");
   extra.class_name = NULL;
   extra.limit = 5;
-  assert_refused(&w, &extra, "a limit of 5 for fixed-window:50/1m");
+  assert_refused(&w, &extra,
+                 "a limit of 5 for fixed-window:50/1m: accepted is a limiter with most=");
   extra.limit = -1;
   assert_refused(&w, &extra, "a limit of -1");
   extra.limit = 0;

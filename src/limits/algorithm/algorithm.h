@@ -120,6 +120,7 @@ typedef struct weir_memo {
   bool unsure; /* what was charged or went back may not have: no settlement charges unseen */
   int64_t look_until_us;    /* others swap this key too: until then look before swapping */
   int64_t denied_cost;      /* costs from this on were denied; 0: none */
+  int64_t denied_limit;     /* of requests with this limit: weir_ask.limit */
   int64_t denied_at_us;     /* at this time */
   int64_t denied_until_us;  /* and are denied without the store before this one */
   weir_expected expected[]; /* by rule; behind them what each method keeps: weir_memo_own() */
@@ -198,6 +199,9 @@ typedef struct weir_rule_state {
  * weir_machine_init(). */
 typedef struct weir_machine {
   weir_frame frame;
+  const weir_stack *stack;          /* that it was made for, and ... */
+  weir_stack *limited;              /* ... a copy for a limit of requests; NULL: they have none */
+  int64_t limit;                    /* of the group, as its requests say; 0: that of the rule */
   const struct weir_course *course; /* of the group: machine.h */
   size_t memo_bytes;                /* of the stack's memos */
   bool only_windows;                /* a charge of all rules is one round and goes back whole */

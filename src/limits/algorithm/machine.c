@@ -514,9 +514,20 @@ static void machine_keep_denial(const weir_frame *frame) {
       memo->denied_cost = 0;
 }
 
+/* A group of requests with a limit of their own is decided by rules that differ in nothing else. */
+__attribute__((cold, noinline)) static void machine_set_limit(weir_machine *machine,
+                                                              int64_t limit) {
+  if (limit != 0) weir_stack_set_limit(machine->stack, limit, machine->limited);
+  machine->limit = limit;
+  machine->frame.stack = limit != 0 ? machine->limited : machine->stack;
+  for (size_t i = 0; i < machine->stack->count; i++)
+    machine->rule_states[i].rule = &machine->frame.stack->rules[i];
+}
+
 weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
                              weir_claim *requests, weir_operation *operations) {
   weir_frame *frame = &machine->frame;
+  if (requests->ask.limit != machine->limit) machine_set_limit(machine, requests->ask.limit);
   if (memo == NULL)
     memset(frame->memo, 0, machine->memo_bytes);
   else if (memo != frame->memo)

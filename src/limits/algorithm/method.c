@@ -2,7 +2,7 @@
  * for a stack of rules. No method calls this.
  *
  *     memo       weir_memo │ expected, by rule │ what each method remembers, rule after rule
- *     machine    weir_machine │ a memo │ what each method knows besides
+ *     machine    weir_machine │ rules with another limit │ a memo │ what each method knows besides
  */
 #include "algorithm/method.h"
 
@@ -105,6 +105,7 @@ size_t weir_machine_operations_most(const weir_stack *stack) {
 
 size_t weir_machine_bytes(const weir_stack *stack) {
   size_t bytes = sizeof(weir_machine) + weir_memo_bytes(stack);
+  if (weir_stack_steered(stack) < stack->count) bytes += sizeof(weir_stack);
   for (size_t i = 0; i < stack->count; i++)
     bytes += weir_method_of(&stack->rules[i], 0)->state_bytes;
   return bytes;
@@ -114,9 +115,15 @@ weir_machine *weir_machine_init(void *memory, const weir_stack *stack,
                                 const weir_settings *settings) {
   weir_machine *machine = memory;
   *machine = (weir_machine){.frame = {.stack = stack, .settings = settings},
+                            .stack = stack,
                             .memo_bytes = weir_memo_bytes(stack),
                             .only_windows = true};
-  weir_memo *memo = (weir_memo *)(machine + 1);
+  char *behind = (char *)(machine + 1);
+  if (weir_stack_steered(stack) < stack->count) {
+    machine->limited = (weir_stack *)(void *)behind;
+    behind += sizeof(weir_stack);
+  }
+  weir_memo *memo = (weir_memo *)(void *)behind;
   char *state = (char *)memo + machine->memo_bytes;
   machine->frame.memo = memo;
   for (size_t i = 0; i < stack->count; i++) {

@@ -83,7 +83,7 @@ void weir_view_known(const weir_view *view, size_t i, weir_known *known) {
 /* --- requests ----------------------------------------------------------------------------------
  */
 
-bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_claim *request) {
+static bool settle_never(const weir_stack *stack, int64_t now_us, weir_claim *request) {
   size_t i = 0;
   weir_claim_offer(stack, request);
   while (i < stack->count && weir_claim_cost(request, i) <=
@@ -104,6 +104,19 @@ bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_claim *requ
   };
   request->verdict.status = WEIR_OK;
   return request->verdict.answered = true;
+}
+
+__attribute__((cold, noinline)) static bool settle_never_limited(const weir_stack *stack,
+                                                                 int64_t now_us,
+                                                                 weir_claim *request) {
+  weir_stack limited;
+  weir_stack_set_limit(stack, request->ask.limit, &limited);
+  return settle_never(&limited, now_us, request);
+}
+
+bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_claim *request) {
+  return request->ask.limit != 0 ? settle_never_limited(stack, now_us, request)
+                                 : settle_never(stack, now_us, request);
 }
 
 /* What each rule says to this request, and which of them deny it. False: too little is known. */
@@ -130,13 +143,11 @@ static void settle(const weir_view *view, const weir_decision figures[], unsigne
   request->verdict.answered = true;
 }
 
-bool weir_settle_locally(const weir_view *view, weir_claim *request) {
+/* By a denial of requests with this one's limit, which has not been over. */
+static bool deny(const weir_view *view, weir_claim *request) {
   const weir_memo *memo = view->memo;
   weir_decision figures[WEIR_RULES_MOST];
   unsigned denying;
-  if (!view->settings->local_denial || memo->denied_cost == 0 ||
-      view->now_us < memo->denied_at_us || view->now_us >= memo->denied_until_us)
-    return false;
   weir_claim_offer(view->stack, request);
   if (request->verdict.charge < memo->denied_cost ||
       weir_ask_rank(&request->ask) > memo->denied_rank)
@@ -145,6 +156,23 @@ bool weir_settle_locally(const weir_view *view, weir_claim *request) {
   if (!recall_all(view, request, figures, &denying) || denying == 0) return false;
   settle(view, figures, denying, request);
   return true;
+}
+
+__attribute__((cold, noinline)) static bool deny_limited(const weir_view *view,
+                                                         weir_claim *request) {
+  weir_stack limited;
+  weir_stack_set_limit(view->stack, request->ask.limit, &limited);
+  const weir_view of_limit = {&limited, view->settings, view->memo, view->now_us};
+  return deny(&of_limit, request);
+}
+
+bool weir_settle_locally(const weir_view *view, weir_claim *request) {
+  const weir_memo *memo = view->memo;
+  if (!view->settings->local_denial || memo->denied_cost == 0 ||
+      view->now_us < memo->denied_at_us || view->now_us >= memo->denied_until_us ||
+      request->ask.limit != memo->denied_limit)
+    return false;
+  return request->ask.limit != 0 ? deny_limited(view, request) : deny(view, request);
 }
 
 /* What rule i tells an admitted request. False: too little is known. */

@@ -277,6 +277,7 @@ static void wrap(weir_call *call, weir_group *group) {
   group->payment = (weir_claim){.next = group->requests,
                                 .ask = {.kind = WEIR_TAKE,
                                         .terms = WEIR_DEBT,
+                                        .limit = group->requests->ask.limit,
                                         .payment = &group->paid,
                                         .costs = group->paid.costs}};
   group->requests = &group->payment;

@@ -57,11 +57,17 @@ static weir_status check_stamp(weir_limiter *limiter, int64_t at_us, weir_messag
   return WEIR_BAD_ARGUMENT;
 }
 
-/* The least capacity: no rule has ever admitted more than it holds. */
+/* Of a rule: no request has ever been admitted more, whatever limit it brought. */
+static int64_t most_taken_by(const weir_limiter *limiter, size_t i) {
+  const weir_rule *rule = &limiter->stack.rules[i];
+  return i == limiter->steered ? weir_rule_capacity_most(rule) : weir_rule_capacity(rule);
+}
+
+/* The least of these. */
 static int64_t most_taken(const weir_limiter *limiter) {
   int64_t most = INT64_MAX;
   for (size_t i = 0; i < limiter->stack.count; i++) {
-    int64_t capacity = weir_rule_capacity(&limiter->stack.rules[i]);
+    int64_t capacity = most_taken_by(limiter, i);
     if (capacity < most) most = capacity;
   }
   return most;
@@ -90,8 +96,7 @@ static weir_status check_costs(const weir_limiter *limiter, const weir_request *
   for (size_t i = 0; i < count; i++) {
     int64_t real = request->costs != NULL ? request->costs[i] : request->cost;
     int64_t taken = request->costs != NULL ? request->costs[count + i] : request->decision.cost;
-    int64_t most =
-        request->costs != NULL ? weir_rule_capacity(&limiter->stack.rules[i]) : most_taken(limiter);
+    int64_t most = request->costs != NULL ? most_taken_by(limiter, i) : most_taken(limiter);
     weir_status status = weir_settlement_check_real(real, i, message);
     if (status != WEIR_OK) return status;
     if (taken > largest) largest = taken;
@@ -229,7 +234,36 @@ static weir_status refuse_without_tenant(const weir_limiter *limiter, weir_messa
   return WEIR_BAD_ARGUMENT;
 }
 
-static weir_status check_extra(const weir_limiter *limiter, const weir_extra *extra,
+/* One rule has most=, up to which the limit of each request may go. */
+static weir_status check_limit(weir_limiter *limiter, int64_t limit, weir_message *message) {
+  const weir_stack *stack = &limiter->stack;
+  if (limiter->steered == stack->count) {
+    weir_message_set(message,
+                     "a limit of %" PRId64
+                     " for %s: accepted is a limiter with most= in one of its rules",
+                     limit, limiter->texts[0]);
+    return WEIR_BAD_ARGUMENT;
+  }
+  const weir_rule *rule = &stack->rules[limiter->steered];
+  bool fits = limit >= 1 && limit <= rule->most;
+  if (fits && weir_rule_moves_in_time(rule)) {
+    weir_rule limited = *rule;
+    weir_rule_set_limit(&limited, limit);
+    fits = limited.capacity >= 1;
+  }
+  if (fits) {
+    if (!atomic_load_explicit(&limiter->limited, memory_order_relaxed))
+      atomic_store_explicit(&limiter->limited, true, memory_order_relaxed);
+    return WEIR_OK;
+  }
+  weir_message_set(message,
+                   "a limit of %" PRId64 " for %s: accepted are %" PRId64 " to %" PRId64 "%s",
+                   limit, limiter->texts[limiter->steered], weir_rule_limit_least(rule), rule->most,
+                   weir_rule_moves_in_time(rule) ? ", with which its burst is in proportion" : "");
+  return WEIR_BAD_ARGUMENT;
+}
+
+static weir_status check_extra(weir_limiter *limiter, const weir_extra *extra,
                                weir_message *message) {
   weir_status status = check_extra_size(extra, message);
   if (status != WEIR_OK) return status;
@@ -245,14 +279,8 @@ static weir_status check_extra(const weir_limiter *limiter, const weir_extra *ex
                        extra->class_name, limiter->texts[0]);
     return WEIR_BAD_ARGUMENT;
   }
-  if (extra->limit != 0) {
-    weir_message_set(message,
-                     "a limit of %" PRId64
-                     " for %s: this rule has no limit of a request, and "
-                     "accepted is 0",
-                     extra->limit, limiter->texts[0]);
-    return WEIR_BAD_ARGUMENT;
-  }
+  if (extra->limit != 0) status = check_limit(limiter, extra->limit, message);
+  if (status != WEIR_OK) return status;
   if (limiter->shared && extra->tenant != NULL && extra->tenant_length > 0) return WEIR_OK;
   if (limiter->shared) return refuse_without_tenant(limiter, message);
   if (extra->tenant != NULL || extra->tenant_length != 0) {

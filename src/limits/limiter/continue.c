@@ -359,6 +359,7 @@ bool weir_continue_refund(const weir_inside *inside, weir_account *account,
                           int64_t *paid_us, int64_t *unpaid) {
   int64_t weights[WEIR_RULES_MOST];
   weir_claim back = *request;
+  back.ask.limit = 0;
   bool some = false;
   bool counted = false;
   *unpaid = 0;

@@ -55,7 +55,7 @@ static weir_status give_back_to_account(weir_limiter *limiter, weir_settlement *
 /* To a lease it must be one cost for all rules. */
 static bool lease_covers(weir_limiter *limiter, const weir_settlement *settlement,
                          const weir_waiting *request) {
-  if (!limiter->leases || settlement->gives_back) return false;
+  if (!limiter->leases || settlement->gives_back || request->claim.ask.limit != 0) return false;
   for (size_t i = 1; i < limiter->stack.count; i++)
     if (settlement->costs[i] != settlement->costs[0]) return false;
   return weir_leases_cover(limiter, &request->claim, settlement->costs[0]);
@@ -111,7 +111,8 @@ bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
     down = down || carrier->asked[i] < 0 || rider->asked[i] < 0;
   }
   bool rides = up != down && carrier->charged == WEIR_CHARGED_STORE &&
-               rider->charged == WEIR_CHARGED_STORE && carrier->request->claim.ask.class == class;
+               rider->charged == WEIR_CHARGED_STORE && carrier->request->claim.ask.class == class &&
+               carrier->request->claim.ask.limit == rider->request->claim.ask.limit;
   if (carrier->gives_back || rider->gives_back)
     rides = carrier->gives_back == rider->gives_back && leave_together(limiter, carrier, rider);
   for (size_t i = 0; rides && down && i < limiter->stack.count; i++)
@@ -256,6 +257,25 @@ static bool keeps_charge(const weir_limiter *limiter, const weir_decision *taken
   return taken->delay_us > 0 && weir_rule_moves_in_time(&limiter->stack.rules[i]);
 }
 
+/* By which limit a decision was charged of which none is said, for what goes back: a token of a larger limit takes less
+ * of a bucket, and no more of it may go back. What was admitted at once tells the limit, where each limit
+ * has another; else the largest is safe. */
+static int64_t limit_of(const weir_limiter *limiter, const weir_decision *taken) {
+  const weir_stack *stack = &limiter->stack;
+  if (!atomic_load_explicit(&limiter->limited, memory_order_relaxed)) return 0;
+  const weir_rule *rule = &stack->rules[limiter->steered];
+  if (!weir_rule_moves_in_time(rule)) return 0;
+  if (stack->count > 1 || rule->burst < rule->limit || rule->reserve > 0) return rule->most;
+  if (taken->limit == rule->capacity || taken->limit < 1) return 0;
+  for (int64_t limit = taken->limit * rule->limit / rule->burst, end = limit + 2;
+       limit < end && limit <= rule->most; limit++) {
+    weir_rule limited = *rule;
+    weir_rule_set_limit(&limited, limit < 1 ? 1 : limit);
+    if (limited.capacity == taken->limit) return limited.limit;
+  }
+  return rule->most;
+}
+
 void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
                      const weir_extra *extra, weir_settlement *settlement, weir_waiting *state) {
   const weir_decision *taken = &request->decision;
@@ -273,6 +293,9 @@ void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
                                         .key = request->key,
                                         .key_length = request->key_length}};
   weir_request_say(limiter, extra, &state->claim.ask);
+  if (state->claim.ask.limit == 0 && limiter->steered < count &&
+      settlement->costs[limiter->steered] < 0)
+    state->claim.ask.limit = limit_of(limiter, taken);
 }
 
 /* The second half of a request's costs, which its caller can write; NULL: it has one cost. */
@@ -369,7 +392,10 @@ static weir_status refund(weir_limiter *limiter, const void *key, size_t key_len
                                 .gives_back = true};
   for (size_t i = 0; i < limiter->stack.count; i++)
     settlement.costs[i] = keeps_charge(limiter, taken, i) ? 0 : -cost;
-  weir_waiting state = {.claim.ask = {.at_us = taken->at_us, .key = key, .key_length = key_length}};
+  weir_waiting state = {.claim.ask = {.at_us = taken->at_us,
+                                      .limit = limit_of(limiter, taken),
+                                      .key = key,
+                                      .key_length = key_length}};
   status = weir_settlement_make(limiter, &settlement, &state, message);
   if (status == WEIR_OK || status == WEIR_UNKNOWN_OUTCOME) {
     if (settlement.charged != WEIR_CHARGED_NOWHERE)

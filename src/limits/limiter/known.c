@@ -15,8 +15,13 @@ __attribute__((cold)) static void show_and_tell(const weir_limiter *limiter,
   weir_table_show_denial(limiter->table, entry, tells ? &one.verdict.decision : NULL);
 }
 
+/* One of requests with a limit of their own is found under the lock alone. */
 void weir_known_show(const weir_limiter *limiter, weir_memo_entry *entry) {
   if (entry->memo->denied_cost == 0 && !entry->shown) return;
+  if (entry->memo->denied_cost != 0 && entry->memo->denied_limit != 0) {
+    weir_table_hide_denial(limiter->table, entry);
+    return;
+  }
   bool of_all = entry->memo->denied_rank == WEIR_RANK_MOST;
   if (entry->memo->denied_cost == 1 && of_all && limiter->stack.count == 1)
     show_and_tell(limiter, entry);
@@ -30,7 +35,7 @@ static bool answer_shown(const weir_limiter *limiter, const weir_key *key, weir_
                          weir_claim *request) {
   weir_denial denial;
   weir_view view;
-  if (!weir_limiter_has_denial(limiter, key, at)) return false;
+  if (request->ask.limit != 0 || !weir_limiter_has_denial(limiter, key, at)) return false;
   bool smallest = limiter->stack.count == 1 && request->ask.kind == WEIR_TAKE &&
                   request->ask.cost == 1 && request->ask.class == 0 && request->ask.costs == NULL &&
                   !request->ask.waits && !request->ask.up_to;

@@ -19,9 +19,13 @@
 /* --- using -------------------------------------------------------------------------------------
  */
 
-/* Costs that differ by rule have no one lot. */
+/* Costs that differ by rule have no one lot. And a lot was charged under the limit of the rule. */
+static bool has_lot(const weir_claim *request) {
+  return request->ask.costs == NULL && request->ask.limit == 0;
+}
+
 static bool may_use(const weir_claim *request) {
-  return request->ask.kind == WEIR_TAKE && request->ask.costs == NULL;
+  return request->ask.kind == WEIR_TAKE && has_lot(request);
 }
 
 /* With the stamp of a charge: what is told as a wait is counted from there. */
@@ -110,7 +114,7 @@ static bool deny_beyond(weir_limiter *limiter, weir_memo_entry *entry, int64_t n
   request->verdict.held = 0;
   if (known && may_show(entry)) weir_known_show(limiter, entry);
   weir_claim_offer(&limiter->stack, request);
-  if (denied) add_room(limiter, request, room);
+  if (denied && room > 0) add_room(limiter, request, room);
   return denied;
 }
 
@@ -135,8 +139,7 @@ static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *re
   if (weir_limiter_is_stale(limiter, entry)) return false;
   if (may_use(request) && use(limiter, entry, now_us, false, request)) return true;
   int64_t room = weir_stock_room(stock, now_us, request->ask.class);
-  if (request->ask.kind == WEIR_PEEK && request->ask.costs == NULL &&
-      room >= request->verdict.charge) {
+  if (request->ask.kind == WEIR_PEEK && has_lot(request) && room >= request->verdict.charge) {
     const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
     return weir_settle_leased(&view, room, false, request);
   }
@@ -204,7 +207,7 @@ static void hold(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
   weir_stock *stock = entry->leased->stock;
   int64_t room = weir_stock_room(stock, now_us, request->ask.class);
   int64_t most = request->verdict.charge - 1;
-  if (request->ask.kind == WEIR_PEEK && request->ask.costs == NULL)
+  if (request->ask.kind == WEIR_PEEK && has_lot(request))
     request->verdict.held = room < most ? room : most;
   bool later = request->ask.waits && request->ask.wait_us > 0 && limiter->lease.drains;
   if (may_use(request) && !later && weir_waiting_of(request)->way != WEIR_WAY_AGAIN)
@@ -495,7 +498,8 @@ static void settle(weir_call *call, weir_group *group) {
    * may cover a request that was denied or has no answer: some did not take of it, as too little was
    * known for their figures, or as they may wait. */
   for (weir_claim *request = group->requests; request != NULL; request = request->next)
-    if (request->verdict.status == WEIR_OK && request->verdict.decision.remaining != WEIR_NOT_KNOWN)
+    if (request->ask.limit == 0 && request->verdict.status == WEIR_OK &&
+        request->verdict.decision.remaining != WEIR_NOT_KNOWN)
       add_room(limiter, request, weir_stock_room(stock, now_us, request->ask.class));
   for (weir_claim *request = group->requests; request != NULL; request = request->next) {
     bool admitted = request->verdict.status == WEIR_OK && request->verdict.decision.allowed;

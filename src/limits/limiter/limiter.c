@@ -137,6 +137,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
 
   /* What is denied goes back, so more than fits is charged in vain. Where denied requests stay
    * charged all of them may as well go together; no rule with lanes is among those. */
+  made->steered = weir_stack_steered(&made->stack);
   made->capacity_least = weir_stack_least_capacity(&made->stack);
   made->group_most = made->stack.count_all ? WEIR_VALUE_MOST : made->capacity_least;
   made->plain_cost_most = WEIR_COST_MOST;

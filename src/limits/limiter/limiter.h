@@ -72,6 +72,8 @@ struct weir_limiter {
   bool one_by_one;    /* every request is a group of its own: always under a log */
   int64_t
       cost_most[WEIR_RULES_MOST]; /* of one request; 1 under a log, which has entries for them */
+  size_t steered;                 /* weir_stack_steered() */
+  atomic_bool limited;            /* some request has brought a limit of its own */
   int64_t plain_cost_most;        /* the least of these, ... */
   int64_t capacity_least;         /* ... and of all rules: what costs more never fits */
   weir_prefix prefixes[WEIR_RULES_MOST];

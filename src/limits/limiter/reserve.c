@@ -18,10 +18,12 @@
  */
 
 /* With a copy of the key: the caller's need not live as long. */
-static weir_reservation *create_reservation(weir_limiter *limiter, const weir_request *request) {
+static weir_reservation *create_reservation(weir_limiter *limiter, const weir_request *request,
+                                            const weir_extra *extra) {
   weir_reservation *made = calloc(1, sizeof *made + request->key_length);
   if (made == NULL) return NULL;
   made->limiter = limiter;
+  made->limit = extra != NULL ? extra->limit : 0;
   if (request->costs != NULL)
     memcpy(made->costs, request->costs, limiter->stack.count * sizeof made->costs[0]);
   for (size_t i = 0; i < WEIR_RULES_MOST; i++)
@@ -54,6 +56,7 @@ static weir_waiting request_of(weir_reservation *reservation) {
                                       .key_length = reservation->key_length,
                                       .class = reservation->class,
                                       .at_us = reservation->at_us,
+                                      .limit = reservation->limit,
                                       .ends = reservation->ends}};
 }
 
@@ -94,7 +97,7 @@ weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *reques
         request->flags & WEIR_REQUEST_PEEK ? "WEIR_REQUEST_PEEK" : "WEIR_REQUEST_SETTLE");
     return WEIR_BAD_ARGUMENT;
   }
-  *made = create_reservation(limiter, request);
+  *made = create_reservation(limiter, request, extra);
   if (*made != NULL && make_place(*made, request)) return WEIR_OK;
   free(*made);
   *made = NULL;
@@ -196,7 +199,8 @@ static void adopt(weir_reservation *made, weir_held_place *place, weir_request *
 /* Under other rules it would have to be charged as well; and a lower class may not have what a higher one
  * leaves. */
 static bool may_be_handed(const weir_reservation *made, const weir_request *request) {
-  return made->place != NULL && made->limiter->hands_on && !(request->flags & WEIR_REQUEST_UP_TO);
+  return made->place != NULL && made->limit == 0 && made->limiter->hands_on &&
+         !(request->flags & WEIR_REQUEST_UP_TO);
 }
 
 bool weir_reserve_at_once(weir_reservation *made, weir_request *request,
@@ -349,7 +353,8 @@ static bool leave_place(weir_reservation *reservation) {
   weir_limiter *limiter = reservation->limiter;
   weir_held_place *place = reservation->place;
   weir_counts_add_places(limiter->counts, WEIR_PLACES_RELEASED, 1);
-  weir_place_left left = weir_place_leave(limiter, place, limiter->hands_on);
+  weir_place_left left =
+      weir_place_leave(limiter, place, limiter->hands_on && reservation->limit == 0);
   reservation->was_lost = left == WEIR_PLACE_WAS_LOST;
   if (left == WEIR_PLACE_HANDED_ON) {
     reservation->place = NULL;

@@ -293,7 +293,9 @@ weir_claim *weir_memo_entry_take_group(weir_memo_entry *entry, int64_t most) {
   bool alone = first->ask.alone || first->ask.kind >= WEIR_RESET;
   for (weir_claim *next = last->next; next != NULL && !alone; next = last->next) {
     if (next->ask.kind == WEIR_TAKE) sum += next->verdict.charge;
-    if (next->ask.alone || next->ask.kind >= WEIR_RESET || sum > most) break;
+    if (next->ask.alone || next->ask.kind >= WEIR_RESET || sum > most ||
+        next->ask.limit != first->ask.limit)
+      break;
     last = next;
   }
   entry->first_waiting = last->next;

@@ -143,7 +143,7 @@ void weir_memo_entry_put_first(weir_memo_entry *entry, weir_claim *first);
 void weir_memo_entry_withdraw(weir_memo_entry *entry, weir_claim *request);
 
 /* Takes the first waiting requests that together cost at most `most`, always at least one. What is
- * marked `alone` comes alone, and so do resets and refunds. */
+ * marked `alone` comes alone, and so do resets and refunds. All of a group have one limit. */
 weir_claim *weir_memo_entry_take_group(weir_memo_entry *entry, int64_t most);
 
 #endif

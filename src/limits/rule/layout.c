@@ -409,6 +409,68 @@ int64_t weir_rule_most_for_both(const weir_stack *one, size_t i, uint32_t proces
   return share ? most : 0;
 }
 
+/* --- another limit ------------------------------------------------------------------------------
+ */
+
+size_t weir_stack_steered(const weir_stack *stack) {
+  size_t steered = stack->count;
+  for (size_t i = 0; i < stack->count; i++) {
+    if (stack->rules[i].most == 0) continue;
+    if (steered < stack->count) return stack->count;
+    steered = i;
+  }
+  return steered;
+}
+
+static int64_t in_proportion(int64_t part, int64_t limit, int64_t whole) {
+  return (int64_t)((wide)part * limit / whole);
+}
+
+/* A full bucket lasts as long, but for what T is rounded up by: less than 1/1023 of it. So it still spans
+ * less than 2^51 units. */
+void weir_rule_set_limit(weir_rule *rule, int64_t limit) {
+  rule->debt = in_proportion(rule->debt, limit, rule->limit);
+  if (weir_rule_moves_in_time(rule)) {
+    rule->burst = in_proportion(rule->burst, limit, rule->limit);
+    rule->reserve = (limit * rule->lease_us + rule->period_us - 1) / rule->period_us;
+  }
+  for (size_t i = 0; i < rule->class_count; i++)
+    if (!rule->classes[i].percent)
+      rule->classes[i].part = in_proportion(rule->classes[i].part, limit, rule->limit);
+  rule->limit = limit;
+  if (weir_rule_moves_in_time(rule)) rule->token_units = token_units_in(rule, rule->unit_bits);
+  rule->capacity = weir_rule_capacity(rule);
+  rule->upper = weir_rule_upper(rule);
+  set_thresholds(rule);
+}
+
+/* What a burst keeps beyond its reserve grows with the limit, but for the rounding of both. */
+int64_t weir_rule_limit_least(const weir_rule *rule) {
+  int64_t below = 0, least = rule->limit;
+  if (!weir_rule_moves_in_time(rule)) return 1;
+  while (least - below > 1) {
+    int64_t middle = below + (least - below) / 2;
+    weir_rule tried = *rule;
+    weir_rule_set_limit(&tried, middle);
+    *(tried.capacity >= 1 ? &least : &below) = middle;
+  }
+  return least;
+}
+
+void weir_stack_set_limit(const weir_stack *stack, int64_t limit, weir_stack *limited) {
+  limited->count = stack->count;
+  limited->count_all = stack->count_all;
+  memcpy(limited->rules, stack->rules, stack->count * sizeof stack->rules[0]);
+  weir_rule_set_limit(&limited->rules[weir_stack_steered(stack)], limit);
+}
+
+int64_t weir_rule_capacity_most(const weir_rule *rule) {
+  if (rule->most == 0) return rule->capacity;
+  weir_rule largest = *rule;
+  weir_rule_set_limit(&largest, rule->most);
+  return largest.capacity;
+}
+
 /* --- the rules of an outage ---------------------------------------------------------------------
  */
 

@@ -217,6 +217,22 @@ int weir_rule_parts(const weir_rule *rule);
 enum { WEIR_RULE_TEXT_BYTES = 192 + WEIR_CLASSES_MOST * (WEIR_NAME_MOST + 20) };
 void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]);
 
+/* The one rule of a stack that has most=: a request may bring a limit of its own for it. `count` where no
+ * rule has, or several have. */
+size_t weir_stack_steered(const weir_stack *stack);
+
+/* Makes the limit of a rule another, up to its most=: what is stored stays as it is laid out. A bucket's
+ * burst and any debt are in proportion, so that a full bucket lasts as long. A limit below
+ * weir_rule_limit_least() would leave a bucket nothing to give. */
+void weir_rule_set_limit(weir_rule *rule, int64_t limit);
+int64_t weir_rule_limit_least(const weir_rule *rule);
+
+/* Makes `limited` the same stack with this limit for its steered rule. */
+void weir_stack_set_limit(const weir_stack *stack, int64_t limit, weir_stack *limited);
+
+/* The largest cost that any limit of a rule admits: its own, or up to its most=. */
+int64_t weir_rule_capacity_most(const weir_rule *rule);
+
 /* The largest cost that is ever admitted, and what a full bucket gives at once: L, B' or Q + 1. B'
  * is B without the reserve of its lease. Of a shared window: what may be lent where nothing is used. */
 int64_t weir_rule_capacity(const weir_rule *rule);
