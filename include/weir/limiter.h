@@ -370,6 +370,9 @@ typedef struct weir_limiter_counts {
    * several of them; one that was exact is among none. Not commit and cancel. */
   uint64_t settled_up, settled_down, settled_cut;
   uint64_t settled_up_cost, settled_down_cost, settled_cut_cost;
+  /* Limits of keys that were there and are not any more, by eviction, a restart, a flush or their end: each
+   * is believed for 10 minutes more. */
+  uint64_t limits_lost;
 } weir_limiter_counts;
 
 #define WEIR_LIMITER_COUNTS_INIT WEIR_SIZED(weir_limiter_counts)
@@ -487,6 +490,36 @@ WEIR_EXPORT weir_status weir_decide_known_extra(weir_limiter *const *limiters,
 WEIR_EXPORT weir_status weir_decide_all_extra(weir_limiter *const *limiters, weir_request *requests,
                                               const weir_extra *const *extras, size_t count,
                                               size_t *denied_by, weir_message *message);
+
+/* The limit that a program has set for one key, in the place of the rule's. It stands in the store, beside
+ * the key's counts, and limiters with the option limits_us go by it. One rule of the limiter has most=, and
+ * is meant. */
+typedef enum weir_limit_kind {
+  WEIR_KEY_LIMIT_ABSENT, /* out: none was ever set, it has ended, or it was lost */
+  WEIR_KEY_LIMIT_NONE,   /* the rule's own; to be told from a loss it is written for 400 days */
+  WEIR_KEY_LIMIT_NUMBER, /* `limit`, up to most=; a bucket's burst and debt= are in proportion */
+  WEIR_KEY_LIMIT_BLOCKED /* all is denied */
+} weir_limit_kind;
+
+typedef struct weir_limit {
+  const void *key;
+  size_t key_length;
+  unsigned kind;      /* enum weir_limit_kind */
+  int64_t limit;      /* of a number; else 0 */
+  int64_t for_us;     /* in: its end, by the store's clock; 0: 400 days. Out: 0 */
+  weir_status status; /* out */
+} weir_limit;
+
+/* Sets the limits of some keys, in as few round trips as that takes, and reads each back. Two that set one
+ * key at once: the last one stays, and the other may be told WEIR_CONTENDED. WEIR_REFUSED_BY_STORE: the
+ * store did not keep it. WEIR_UNKNOWN_OUTCOME: it may be set. Nothing is set where one of them is bad.
+ * Answers the first status that is not WEIR_OK. Uses 72 KiB of stack. */
+WEIR_EXPORT weir_status weir_limiter_set_limits(weir_limiter *limiter, weir_limit *limits,
+                                                size_t count, weir_message *message);
+
+/* What the store has for one key: writes kind, limit and status. */
+WEIR_EXPORT weir_status weir_limiter_read_limit(weir_limiter *limiter, weir_limit *limit,
+                                                weir_message *message);
 
 /* Whether weir_decide_all() accepts these limiters together, whatever the keys: for programs that are
  * told them by a configuration. Asks no store. WEIR_BAD_ARGUMENT, with what is wrong in `message`: a

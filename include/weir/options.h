@@ -25,6 +25,7 @@ enum weir_limiter_flag {
   WEIR_NO_CACHED_CELLS = 1 << 0, /* read finished cells from the store every time */
   WEIR_NO_LOCAL_DENIAL = 1 << 1, /* ask the store even for requests known to be denied */
   WEIR_NO_COMBINING = 1 << 2,    /* decide requests that meet at a key one after another */
+  WEIR_ABSENT_DENIES = 1 << 4,   /* with limits_us: a key that no limit was set for is denied */
   WEIR_NO_LEASES = 1 << 3        /* charge nothing ahead, whatever lease= says; a bucket still
                                     leaves room for the leases of others */
 };
@@ -111,6 +112,10 @@ typedef struct weir_limiter_options {
   unsigned
       renew; /* enum weir_renew_by; who pays again for what in-flight rules hold, and refills leases */
   uint32_t reserved_too; /* 0 */
+  /* Keys have limits of their own in the store (weir_limiter_set_limits()), and what was read of one is
+   * believed for so long: one that is set is seen by all limiters within this and a deadline. Needs most=
+   * in one of the rules, and no lease=. 1000 to 60000000; 0: keys have none. */
+  int64_t limits_us;
 } weir_limiter_options;
 
 #define WEIR_LIMITER_OPTIONS_INIT WEIR_SIZED(weir_limiter_options)

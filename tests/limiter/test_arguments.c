@@ -90,7 +90,7 @@ static void names_the_bad_option_and_its_range(void **state) {
   BAD_OPTION(local_denial_us, -5, "1 to 60000000");
   BAD_OPTION(least_ttl_us, INT64_C(401) * 86400 * 1000000, "34560000000000");
   BAD_OPTION(least_ttl_us, -1, "34560000000000");
-  BAD_OPTION(flags, 16, "weir_limiter_flag");
+  BAD_OPTION(flags, 32, "weir_limiter_flag");
   BAD_OPTION(fallback, 4, "weir_fallback");
   BAD_OPTION(peers, 100001, "1 to 100000");
   BAD_OPTION(reserved, 1, "0");

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -99,27 +100,43 @@ static void assert_alike(const char *where, int at, weir_decision one, weir_deci
              (int)other.retry_after_us, (int)one.reset_after_us, (int)other.reset_after_us);
 }
 
-/* Costs that never fit, requests that are content with less and looks among them. */
-static void check_family(int store, const family *of) {
+static void set(weir_limiter *limiter, const char *key, unsigned kind, int64_t limit) {
+  weir_limit one = {.key = key, .key_length = strlen(key), .kind = kind, .limit = limit};
+  weir_message why = {""};
+  if (weir_limiter_set_limits(limiter, &one, 1, &why) != WEIR_OK) fail_msg("%s", why.text);
+}
+
+/* Costs that never fit, requests that are content with less and looks among them. The limit comes with
+ * the request, or it is set for the key by another process, a second before. */
+static void check_family(int store, const family *of, bool is_set) {
   char urls[2][STORE_URL_BYTES], text[TEXT_BYTES], where[TEXT_BYTES];
-  weir_limiter_options options = patient();
+  weir_limiter_options options = patient(), plain = patient();
   world limited, ruled;
   uint32_t seed = 7;
   int64_t at_us = 0;
+  if (is_set) options.limits_us = SECOND_US;
   world_open(&limited, stores_url(store, urls[0]), write_rule(of, 0, text), &options);
-  world_open(&ruled, stores_url(store, urls[1]), write_rule(of, 0, text), &options);
-  snprintf(where, sizeof where, "%s on %s", of->name, stores[store].name);
-  for (int n = 0; n < REQUESTS; n++) {
-    int i = (int)chance(&seed, LIMITS);
+  world_open(&ruled, stores_url(store, urls[1]), write_rule(of, 0, text), &plain);
+  weir_limiter *writer = world_limiter(&limited, text, &plain);
+  snprintf(where, sizeof where, "%s on %s%s", of->name, stores[store].name, is_set ? ", set" : "");
+  for (int n = 0, i = 0; n < REQUESTS; n++) {
+    bool changes = !is_set || chance(&seed, 4) == 0;
+    if (changes) i = (int)chance(&seed, LIMITS);
     uint32_t what = chance(&seed, 10);
     unsigned flags = what == 0 ? WEIR_REQUEST_PEEK : what < 3 ? WEIR_REQUEST_UP_TO : 0;
     weir_request request = ask(1 + chance(&seed, (uint32_t)of->cost_most), flags);
     at_us += chance(&seed, 12) == 0 ? 20 * SECOND_US : chance(&seed, 500000);
+    if (is_set && changes) {
+      set(writer, "k", i == 0 ? WEIR_KEY_LIMIT_NONE : WEIR_KEY_LIMIT_NUMBER,
+          i == 0 ? 0 : of->limits[i]);
+      at_us += SECOND_US;
+    }
     world_set(&limited, at_us);
     world_set(&ruled, at_us);
-    weir_decision one = decide(limited.limiter, i == 0 ? 0 : of->limits[i], request);
+    weir_decision one = decide(limited.limiter, i == 0 || is_set ? 0 : of->limits[i], request);
     assert_alike(where, n, one, decide_as_rule(&ruled, of, i, request));
   }
+  weir_limiter_destroy(writer);
   world_close(&limited);
   world_close(&ruled);
 }
@@ -128,8 +145,304 @@ static void a_limit_decides_as_a_rule_with_it(void **state) {
   (void)state;
   for (int store = 0; store < STORES; store++)
     for (size_t i = 0; i < FAMILIES; i++)
-      check_family(store, &families[i]);
+      check_family(store, &families[i], false);
 }
+
+static void a_limit_that_is_set_decides_as_a_rule_with_it(void **state) {
+  (void)state;
+  for (int store = 0; store < STORES; store++)
+    for (size_t i = 0; i < FAMILIES; i++)
+      check_family(store, &families[i], true);
+}
+
+/* --- limits of keys ----------------------------------------------------------------------------
+ */
+
+static weir_limiter_options reading(void) {
+  return (weir_limiter_options){.deadline_us = 20 * SECOND_US, .limits_us = SECOND_US};
+}
+
+static void a_record_is_believed_for_its_time(void **state) {
+  weir_limiter_options options = reading(), plain = patient();
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    char url[STORE_URL_BYTES];
+    world w;
+    world_open(&w, stores_url(store, url), "fixed-window:5/1m,name=a,most=100", &options);
+    weir_limiter *writer = world_limiter(&w, "fixed-window:5/1m,name=a,most=100", &plain);
+    assert_int_equal(world_take(&w, "k", 1).limit, 5);
+    set(writer, "k", WEIR_KEY_LIMIT_NUMBER, 50);
+    world_set(&w, SECOND_US - 1);
+    assert_int_equal(world_take(&w, "k", 1).limit, 5);
+    world_set(&w, SECOND_US);
+    weir_decision more = world_take(&w, "k", 1);
+    assert_int_equal(more.limit, 50);
+    assert_int_equal(more.remaining, 47);
+    set(writer, "k", WEIR_KEY_LIMIT_BLOCKED, 0);
+    world_set(&w, 2 * SECOND_US - 1);
+    assert_true(world_take(&w, "k", 1).allowed);
+    world_set(&w, 2 * SECOND_US);
+    weir_decision blocked = world_take(&w, "k", 1);
+    assert_false(blocked.allowed);
+    assert_int_equal(blocked.retry_after_us, WEIR_NEVER);
+    assert_false(world_peek(&w, "k", 1).allowed);
+    set(writer, "k", WEIR_KEY_LIMIT_NONE, 0);
+    world_set(&w, 3 * SECOND_US);
+    weir_decision own = world_take(&w, "k", 1);
+    assert_int_equal(own.limit, 5);
+    assert_int_equal(own.remaining, 0); /* 4 before it: what was blocked was charged nothing */
+    set(w.limiter, "k", WEIR_KEY_LIMIT_NUMBER, 80); /* which it knows at once */
+    world_set(&w, 3 * SECOND_US + 1);
+    assert_int_equal(world_take(&w, "k", 1).limit, 80);
+    weir_limiter_destroy(writer);
+    world_close(&w);
+  }
+}
+
+/* As it was set by one whose rule has a larger most=. */
+static void a_record_above_most_counts_as_most(void **state) {
+  weir_limiter_options options = reading(), plain = patient();
+  char url[STORE_URL_BYTES];
+  world w;
+  (void)state;
+  world_open(&w, stores_url(0, url), "fixed-window:5/1m,name=a,most=100", &options);
+  weir_limiter *writer = world_limiter(&w, "fixed-window:5/1m,name=a,most=5000", &plain);
+  set(writer, "k", WEIR_KEY_LIMIT_NUMBER, 5000);
+  assert_int_equal(world_take(&w, "k", 1).limit, 100);
+  set(writer, "never", WEIR_KEY_LIMIT_NUMBER, 3);
+  weir_decision never = world_take(&w, "never", 4); /* which its rule would admit */
+  assert_int_equal(never.limit, 3);
+  assert_int_equal(never.retry_after_us, WEIR_NEVER);
+  assert_int_equal(world_peek(&w, "never", 1).remaining, 3);
+  weir_limiter_destroy(writer);
+  world_close(&w);
+}
+
+/* One of many that a batch meets cold: each by its own, and in the trips that the slowest needs. */
+static void neighbours_have_limits_of_their_own(void **state) {
+  static const char *const keys[] = {"a", "b", "c", "d", "e"};
+  enum { KEYS = 5 };
+  weir_limiter_options options = reading();
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    char url[STORE_URL_BYTES];
+    weir_request requests[2 * KEYS];
+    weir_limiter_counts before = WEIR_LIMITER_COUNTS_INIT, after = WEIR_LIMITER_COUNTS_INIT;
+    world w;
+    world_open(&w, stores_url(store, url), "sliding-window:1/1m,name=n,most=100", &options);
+    weir_limiter_options other = patient();
+    weir_limiter *writer = world_limiter(&w, "sliding-window:1/1m,name=n,most=100", &other);
+    set(writer, "b", WEIR_KEY_LIMIT_NUMBER, 2);
+    set(writer, "c", WEIR_KEY_LIMIT_BLOCKED, 0);
+    set(writer, "e", WEIR_KEY_LIMIT_NUMBER, 100);
+    for (int i = 0; i < 2 * KEYS; i++)
+      requests[i] = (weir_request){.key = keys[i % KEYS], .key_length = 1, .cost = 1};
+    weir_limiter_read_counts(w.limiter, &before);
+    assert_int_equal(weir_limiter_decide(w.limiter, requests, KEYS, NULL), WEIR_OK);
+    weir_limiter_read_counts(w.limiter, &after);
+    assert_in_range(after.round_trips - before.round_trips, 1, 2); /* the second takes back */
+    assert_int_equal(weir_limiter_decide(w.limiter, requests + KEYS, KEYS, NULL), WEIR_OK);
+    for (int i = 0; i < 2 * KEYS; i++) {
+      int key = i % KEYS;
+      int64_t limit = key == 1 ? 2 : key == 4 ? 100 : key == 2 ? 0 : 1;
+      bool allowed = i < KEYS ? key != 2 : key == 1 || key == 4;
+      if (requests[i].decision.limit != limit || requests[i].decision.allowed != allowed)
+        fail_msg("%s: request %d: limit %d, allowed %d", stores[store].name, i,
+                 (int)requests[i].decision.limit, requests[i].decision.allowed);
+    }
+    weir_limiter_destroy(writer);
+    world_close(&w);
+  }
+}
+
+static uint64_t trips_of_take(world *w, const char *key) {
+  weir_limiter_counts before = WEIR_LIMITER_COUNTS_INIT, after = WEIR_LIMITER_COUNTS_INIT;
+  weir_limiter_read_counts(w->limiter, &before);
+  assert_true(world_take(w, key, 1).allowed);
+  weir_limiter_read_counts(w->limiter, &after);
+  return after.round_trips - before.round_trips;
+}
+
+/* A key that is met cold costs a window no trip, and a bucket one; then none for as long as it is believed. */
+static void reading_costs_a_trip_where_it_must(void **state) {
+  weir_limiter_options options = reading(), plain = patient();
+  (void)state;
+  for (int store = 2; store < STORES; store++) {
+    static const char *const rules[] = {"fixed-window:50/1m,name=w,most=100",
+                                        "token-bucket:50/1m,name=w,most=100"};
+    for (uint64_t bucket = 0; bucket < 2; bucket++) {
+      char url[STORE_URL_BYTES];
+      world without, with;
+      world_open(&without, stores_url(store, url), rules[bucket], &plain);
+      world_open(&with, stores_url(store, url), rules[bucket], &options);
+      uint64_t cold = trips_of_take(&without, "k"), warm = trips_of_take(&without, "k");
+      assert_int_equal(trips_of_take(&with, "k"), cold + bucket);
+      assert_int_equal(trips_of_take(&with, "k"), warm);
+      set(with.limiter, "k", WEIR_KEY_LIMIT_NUMBER, 77);
+      assert_int_equal(trips_of_take(&with, "k"), warm);
+      world_set(&with, SECOND_US);
+      assert_int_equal(trips_of_take(&with, "k"), warm + bucket);
+      world_close(&without);
+      world_close(&with);
+    }
+  }
+}
+
+/* By the store's own clock, which no test moves. */
+static void wait_for_the_end_of(weir_limiter *limiter, const char *key) {
+  weir_limit read = {.key = key, .key_length = strlen(key)};
+  int64_t end_us = weir_monotonic_us() + 20 * SECOND_US;
+  do {
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    assert_int_equal(weir_limiter_read_limit(limiter, &read, NULL), WEIR_OK);
+  } while (read.kind != WEIR_KEY_LIMIT_ABSENT && weir_monotonic_us() < end_us);
+  assert_int_equal(read.kind, WEIR_KEY_LIMIT_ABSENT);
+}
+
+static void what_is_lost_is_believed_for_ten_minutes(void **state) {
+  weir_limiter_options options = reading();
+  int64_t at_us = 0;
+  char url[STORE_URL_BYTES];
+  weir_limiter_counts counts = WEIR_LIMITER_COUNTS_INIT;
+  world w;
+  (void)state;
+  world_open(&w, stores_url(0, url), "fixed-window:5/1m,name=z,most=100", &options);
+  weir_limit one = {
+      .key = "k", .key_length = 1, .kind = WEIR_KEY_LIMIT_NUMBER, .limit = 50, .for_us = SECOND_US};
+  assert_int_equal(weir_limiter_set_limits(w.limiter, &one, 1, NULL), WEIR_OK);
+  assert_int_equal(world_take(&w, "k", 1).limit, 50);
+  wait_for_the_end_of(w.limiter, "k");
+  at_us += 2 * SECOND_US;
+  world_set(&w, at_us);
+  assert_int_equal(world_take(&w, "k", 1).limit, 50);
+  world_set(&w, at_us + 600 * SECOND_US - 1);
+  assert_int_equal(world_take(&w, "k", 1).limit, 50);
+  weir_limiter_read_counts(w.limiter, &counts);
+  assert_int_equal(counts.limits_lost, 1);
+  world_set(&w, at_us + 601 * SECOND_US);
+  assert_int_equal(world_take(&w, "k", 1).limit, 5);
+  weir_limiter_read_counts(w.limiter, &counts);
+  assert_int_equal(counts.limits_lost, 1);
+  world_close(&w);
+}
+
+static void a_key_without_a_record_may_be_denied(void **state) {
+  weir_limiter_options options = reading();
+  options.flags = WEIR_ABSENT_DENIES;
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    char url[STORE_URL_BYTES];
+    world w;
+    world_open(&w, stores_url(store, url), "quota:5/1m,name=x,most=100", &options);
+    assert_false(world_take(&w, "k", 1).allowed);
+    set(w.limiter, "k", WEIR_KEY_LIMIT_NONE, 0);
+    weir_decision own = world_take(&w, "k", 1);
+    assert_true(own.allowed);
+    assert_int_equal(own.limit, 5);
+    assert_int_equal(own.remaining, 4);
+    world_close(&w);
+  }
+}
+
+static void what_is_set_is_read_back(void **state) {
+  weir_limiter_options plain = patient();
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    char url[STORE_URL_BYTES];
+    weir_limit read = {.key = "k", .key_length = 1}, many[200];
+    char keys[200][8];
+    world w;
+    world_open(&w, stores_url(store, url), "quota:5/1m,name=x,most=9007199254740992", &plain);
+    assert_int_equal(weir_limiter_read_limit(w.limiter, &read, NULL), WEIR_OK);
+    assert_int_equal(read.kind, WEIR_KEY_LIMIT_ABSENT);
+    set(w.limiter, "k", WEIR_KEY_LIMIT_NUMBER, INT64_C(9007199254740992));
+    assert_int_equal(weir_limiter_read_limit(w.limiter, &read, NULL), WEIR_OK);
+    assert_int_equal(read.kind, WEIR_KEY_LIMIT_NUMBER);
+    assert_int_equal(read.limit, INT64_C(9007199254740992));
+    for (int i = 0; i < 200; i++) {
+      snprintf(keys[i], sizeof keys[i], "m%d", i);
+      many[i] = (weir_limit){.key = keys[i],
+                             .key_length = strlen(keys[i]),
+                             .kind = WEIR_KEY_LIMIT_NUMBER,
+                             .limit = i + 1};
+    }
+    assert_int_equal(weir_limiter_set_limits(w.limiter, many, 200, NULL), WEIR_OK);
+    for (int i = 0; i < 200; i++) {
+      read.key = keys[i];
+      read.key_length = strlen(keys[i]);
+      assert_int_equal(weir_limiter_read_limit(w.limiter, &read, NULL), WEIR_OK);
+      assert_int_equal(read.limit, i + 1);
+    }
+    world_close(&w);
+  }
+}
+
+static void refuse_set(weir_limiter *limiter, weir_limit one, weir_status status, const char *why) {
+  weir_message message = {""};
+  assert_int_equal(weir_limiter_set_limits(limiter, &one, 1, &message), status);
+  if (strstr(message.text, why) == NULL) fail_msg("\"%s\" does not say \"%s\"", message.text, why);
+}
+
+static void bad_sets_are_refused(void **state) {
+  const weir_limit good = {.key = "k", .key_length = 1, .kind = WEIR_KEY_LIMIT_NUMBER, .limit = 5};
+  weir_limit one = good;
+  weir_limit read = {.key = "k", .key_length = 1};
+  world w;
+  (void)state;
+  world_open(&w, "memory:", "token-bucket:60/1m,burst=6,most=600", NULL);
+  one.limit = 9;
+  refuse_set(w.limiter, one, WEIR_BAD_ARGUMENT,
+             "accepted are 10 to 600; to deny all, say that it is");
+  one.limit = 0;
+  refuse_set(w.limiter, one, WEIR_BAD_ARGUMENT, "a limit of 0");
+  one = good;
+  one.limit = 601;
+  refuse_set(w.limiter, one, WEIR_BAD_ARGUMENT, "a limit of 601");
+  one = good;
+  one.kind = WEIR_KEY_LIMIT_BLOCKED;
+  refuse_set(w.limiter, one, WEIR_BAD_ARGUMENT, "with another kind");
+  one.kind = WEIR_KEY_LIMIT_ABSENT;
+  refuse_set(w.limiter, one, WEIR_BAD_ARGUMENT, "kind is 0");
+  one = good;
+  one.limit = 60;
+  one.for_us = INT64_C(401) * 24 * 3600 * SECOND_US;
+  refuse_set(w.limiter, one, WEIR_BAD_ARGUMENT, "(400d), or 0 for that");
+  one.for_us = 0;
+  one.key_length = 0;
+  refuse_set(w.limiter, one, WEIR_BAD_KEY, "the key is empty");
+  assert_int_equal(weir_limiter_read_limit(w.limiter, &read, NULL), WEIR_OK);
+  assert_int_equal(read.kind, WEIR_KEY_LIMIT_ABSENT); /* none of these was set */
+  world_close(&w);
+  world_open(&w, "memory:", "fixed-window:5/1m", NULL);
+  refuse_set(w.limiter, good, WEIR_BAD_ARGUMENT, "accepted is a limiter with most= in one of its");
+  world_close(&w);
+}
+
+static void refuse_options(const char *rules, weir_limiter_options options, const char *why) {
+  weir_message message = {""};
+  weir_store *store;
+  weir_limiter *limiter;
+  options.size = sizeof options;
+  assert_int_equal(weir_store_open("memory:", &store, NULL), WEIR_OK);
+  assert_int_not_equal(weir_limiter_create(store, rules, &options, &limiter, &message), WEIR_OK);
+  if (strstr(message.text, why) == NULL) fail_msg("\"%s\" does not say \"%s\"", message.text, why);
+  weir_store_close(store);
+}
+
+static void limits_of_keys_need_a_rule_that_has_some(void **state) {
+  weir_limiter_options options = reading();
+  (void)state;
+  refuse_options("fixed-window:5/1m", options, "limits_us: accepted with most= in one");
+  refuse_options("fixed-window:5/1m,most=9,lease=1s", options, "limits_us with lease= in rule 1");
+  options.limits_us = 999;
+  refuse_options("fixed-window:5/1m,most=9", options, "limits_us is 999");
+  options = (weir_limiter_options){.flags = WEIR_ABSENT_DENIES};
+  refuse_options("fixed-window:5/1m,most=9", options,
+                 "WEIR_ABSENT_DENIES: accepted with limits_us");
+}
+
+/* --- limits of requests ------------------------------------------------------------------------
+ */
 
 /* What one limit denies is no answer for another, higher or lower, nor for the rule's own. */
 static void a_denial_is_repeated_for_its_own_limit_alone(void **state) {
@@ -294,6 +607,16 @@ static void bad_limits_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_limit_decides_as_a_rule_with_it),
+      cmocka_unit_test(a_limit_that_is_set_decides_as_a_rule_with_it),
+      cmocka_unit_test(a_record_is_believed_for_its_time),
+      cmocka_unit_test(a_record_above_most_counts_as_most),
+      cmocka_unit_test(neighbours_have_limits_of_their_own),
+      cmocka_unit_test(reading_costs_a_trip_where_it_must),
+      cmocka_unit_test(what_is_lost_is_believed_for_ten_minutes),
+      cmocka_unit_test(a_key_without_a_record_may_be_denied),
+      cmocka_unit_test(what_is_set_is_read_back),
+      cmocka_unit_test(bad_sets_are_refused),
+      cmocka_unit_test(limits_of_keys_need_a_rule_that_has_some),
       cmocka_unit_test(a_denial_is_repeated_for_its_own_limit_alone),
       cmocka_unit_test(one_batch_has_many_limits),
       cmocka_unit_test(a_lease_is_not_for_other_limits),

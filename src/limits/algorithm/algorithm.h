@@ -121,6 +121,7 @@ typedef struct weir_memo {
   int64_t look_until_us;    /* others swap this key too: until then look before swapping */
   int64_t denied_cost;      /* costs from this on were denied; 0: none */
   int64_t denied_limit;     /* of requests with this limit: weir_ask.limit */
+  int64_t ruled; /* what is known here is told by this limit, which the key has; 0: the rule's */
   int64_t denied_at_us;     /* at this time */
   int64_t denied_until_us;  /* and are denied without the store before this one */
   weir_expected expected[]; /* by rule; behind them what each method keeps: weir_memo_own() */
@@ -199,9 +200,10 @@ typedef struct weir_rule_state {
  * weir_machine_init(). */
 typedef struct weir_machine {
   weir_frame frame;
-  const weir_stack *stack;          /* that it was made for, and ... */
-  weir_stack *limited;              /* ... a copy for a limit of requests; NULL: they have none */
-  int64_t limit;                    /* of the group, as its requests say; 0: that of the rule */
+  const weir_stack *stack; /* that it was made for, and ... */
+  weir_stack *limited;     /* ... a copy for a limit of requests; NULL: they have none */
+  int64_t ruled;           /* in, its driver's: the limit that the key has; 0: that of the rule */
+  int64_t limit;           /* of the group: as its requests say, else as the key has */
   const struct weir_course *course; /* of the group: machine.h */
   size_t memo_bytes;                /* of the stack's memos */
   bool only_windows;                /* a charge of all rules is one round and goes back whole */
@@ -267,6 +269,15 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
  * A machine that is done stays so. */
 weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
                               weir_operation *operations);
+
+/* The key has another limit than was thought, which is known before what was charged is judged: by rules
+ * that are windows and quotas. */
+void weir_machine_rule(weir_machine *machine, int64_t limit);
+
+/* In the place of start: nothing is asked of the store, as something that was to be known first could not
+ * be read, by this operation. */
+weir_turn weir_machine_refuse(weir_machine *machine, int64_t now_us, const weir_memo *memo,
+                              weir_claim *requests, const weir_operation *read, bool late);
 
 /* Where a machine that is done has charged what it admitted, by rule: the cell of a window, the
  * start of a quota; else 0. */

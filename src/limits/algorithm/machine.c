@@ -524,15 +524,40 @@ __attribute__((cold, noinline)) static void machine_set_limit(weir_machine *mach
     machine->rule_states[i].rule = &machine->frame.stack->rules[i];
 }
 
-weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
-                             weir_claim *requests, weir_operation *operations) {
+void weir_machine_rule(weir_machine *machine, int64_t limit) {
+  machine->ruled = machine->frame.memo->ruled = limit;
+  if (limit != machine->limit) machine_set_limit(machine, limit);
+}
+
+static void machine_take_in(weir_machine *machine, const weir_memo *memo, weir_claim *requests) {
   weir_frame *frame = &machine->frame;
-  if (requests->ask.limit != machine->limit) machine_set_limit(machine, requests->ask.limit);
+  int64_t limit = requests->ask.limit != 0 ? requests->ask.limit : machine->ruled;
+  if (limit != machine->limit) machine_set_limit(machine, limit);
   if (memo == NULL)
     memset(frame->memo, 0, machine->memo_bytes);
   else if (memo != frame->memo)
     memcpy(frame->memo, memo, machine->memo_bytes);
+  frame->memo->ruled = machine->ruled;
   frame->requests = requests;
+}
+
+weir_turn weir_machine_refuse(weir_machine *machine, int64_t now_us, const weir_memo *memo,
+                              weir_claim *requests, const weir_operation *read, bool late) {
+  machine_take_in(machine, memo, requests);
+  machine->away = machine->gone = machine->plain = false;
+  machine->frame.lost = 0;
+  machine->frame.now_us = machine->frame.clock_us = now_us;
+  machine->frame.operation_count = 0;
+  machine->pauses = 0;
+  weir_status status = weir_machine_failure(machine, read);
+  weir_machine_fail(machine, late && !machine->away ? WEIR_TIMEOUT : status);
+  return WEIR_TURN_DONE;
+}
+
+weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_memo *memo,
+                             weir_claim *requests, weir_operation *operations) {
+  weir_frame *frame = &machine->frame;
+  machine_take_in(machine, memo, requests);
   frame->lost = 0;
   frame->looks_at_back = false;
   frame->believes_firm = machine->only_windows && !frame->stack->count_all;

@@ -158,10 +158,10 @@ static bool deny(const weir_view *view, weir_claim *request) {
   return true;
 }
 
-__attribute__((cold, noinline)) static bool deny_limited(const weir_view *view,
+__attribute__((cold, noinline)) static bool deny_limited(const weir_view *view, int64_t limit,
                                                          weir_claim *request) {
   weir_stack limited;
-  weir_stack_set_limit(view->stack, request->ask.limit, &limited);
+  weir_stack_set_limit(view->stack, limit, &limited);
   const weir_view of_limit = {&limited, view->settings, view->memo, view->now_us};
   return deny(&of_limit, request);
 }
@@ -172,7 +172,8 @@ bool weir_settle_locally(const weir_view *view, weir_claim *request) {
       view->now_us < memo->denied_at_us || view->now_us >= memo->denied_until_us ||
       request->ask.limit != memo->denied_limit)
     return false;
-  return request->ask.limit != 0 ? deny_limited(view, request) : deny(view, request);
+  int64_t limit = request->ask.limit != 0 ? request->ask.limit : memo->ruled;
+  return limit != 0 ? deny_limited(view, limit, request) : deny(view, request);
 }
 
 /* What rule i tells an admitted request. False: too little is known. */

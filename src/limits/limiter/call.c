@@ -12,6 +12,7 @@
 
 #include "limiter/end.h"
 #include "limiter/limiter.h"
+#include "limiter/record.h"
 
 /* The part of a deadline that is kept for giving back. */
 enum { RESERVE_DIVISOR = 4 };
@@ -89,7 +90,8 @@ static weir_call *create_call(weir_limiter *limiter) {
  * thread which sends batches of one size allocates once. */
 static bool make_room(weir_call *call, size_t count) {
   const weir_limiter *limiter = call->limiter;
-  size_t operations = count * weir_machine_operations_most(&limiter->stack);
+  size_t reads = limiter->limits_us > 0; /* of each key its record */
+  size_t operations = count * (weir_machine_operations_most(&limiter->stack) + reads);
   size_t own = 0;
   if (limiter->known->room != NULL) own = limiter->known->room(limiter, count, &operations);
   free_room(call);
@@ -200,6 +202,7 @@ void weir_call_forget(weir_limiter *limiter, weir_memo_entry *entry) {
   bool unsure = entry->memo->unsure;
   entry->clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   memset(entry->memo, 0, weir_memo_bytes(&limiter->stack));
+  if (limiter->limits_us > 0) weir_record_forget(limiter, entry);
   entry->memo->must_peek = must_peek;
   entry->memo->unsure = unsure;
   if (limiter->known->forget != NULL) limiter->known->forget(limiter, entry);

@@ -70,6 +70,15 @@ static inline weir_waiting *weir_waiting_of(weir_claim *claim) {
   return (weir_waiting *)claim;
 }
 
+/* How a group comes to know its key's record (record.h). */
+typedef enum weir_record_reads {
+  WEIR_RECORD_KNOWN, /* there is none, or it was read lately */
+  WEIR_RECORD_FIRST, /* it is being read, and the machine starts then */
+  WEIR_RECORD_RIDES, /* it is being read while the machine charges; ... */
+  WEIR_RECORD_RODE,  /* ... was, ... */
+  WEIR_RECORD_DENIES /* ... and nothing of it may stay */
+} weir_record_reads;
+
 /* The requests for one key that this call decides together. */
 typedef struct weir_group {
   weir_memo_entry *entry;
@@ -83,7 +92,8 @@ typedef struct weir_group {
   int64_t starts_us;     /* the stamp of its first round */
   int64_t not_before_us; /* no round is stamped earlier; 0: any may be */
   const weir_memo *memo; /* that it begins with; NULL: with nothing, and nothing is kept of it */
-  bool keeps_lead;       /* where all of it are answered: another stand-in's answer passes it on */
+  weir_record_reads reads;
+  bool keeps_lead; /* where all of it are answered: another stand-in's answer passes it on */
 
   /* What stand-ins keep of it. */
   weir_waiting *refill; /* that leads it; NULL: none does */

@@ -18,6 +18,7 @@
 
 #include "condition.h"
 #include "limiter/limiter.h"
+#include "limiter/record.h"
 
 /* Polls before sleeping: the leader is usually a fraction of a round trip from done. */
 enum { YIELDS_BEFORE_SLEEP = 3 };
@@ -51,7 +52,7 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_waiting *reque
                     weir_moment at) {
   weir_key key;
   if (weir_ask_is_decided(&request->claim.ask) &&
-      weir_settle_never(&limiter->stack, at.now_us, &request->claim)) {
+      weir_settle_never(limiter->widest, at.now_us, &request->claim)) {
     request->call = *call;
     atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_relaxed);
     return;
@@ -97,13 +98,30 @@ void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_waiting *re
 /* --- taking ------------------------------------------------------------------------------------
  */
 
+/* The group's entry is locked. */
+static void start(weir_call *call, weir_group *group) {
+  weir_limiter *limiter = call->limiter;
+  weir_round *round = &call->round;
+  if (group->entry->stand_ins & WEIR_DIVERTS) limiter->other->wrap(call, group);
+  if (group->starts_us < group->not_before_us) group->starts_us = group->not_before_us;
+  group->turn = weir_machine_start(group->machine, group->starts_us, group->memo, group->requests,
+                                   round->planned + round->planned_count);
+  round->planned_count += group->machine->frame.operation_count;
+}
+
+/* With the reading of the key's record, or behind that. */
+static void start_reading(weir_call *call, weir_group *group) {
+  group->reads = weir_record_may_ride(call->limiter, group) ? WEIR_RECORD_RIDES : WEIR_RECORD_FIRST;
+  if (group->reads == WEIR_RECORD_RIDES) start(call, group);
+  weir_record_plan(call, group, group->reads == WEIR_RECORD_FIRST);
+}
+
 /* Takes the next group off the key's line, the leader's own request first, and starts its machine.
  *
  * A group is stamped no earlier than any of its requests was made, and not with a time of before a
  * step of the clock that others have seen: then the clock is read again. */
 static void take_group(weir_call *call, const weir_waiting *leader) {
   weir_limiter *limiter = call->limiter;
-  weir_round *round = &call->round;
   weir_group *group = &call->groups[call->group_count++];
   weir_memo_entry *entry = leader->entry;
   group->entry = entry;
@@ -124,13 +142,13 @@ static void take_group(weir_call *call, const weir_waiting *leader) {
   group->not_before_us = 0;
   group->keeps_lead = false;
   group->memo = entry->memo;
+  group->reads = WEIR_RECORD_KNOWN;
   if (known->wrap != NULL) known->wrap(call, group);
-  if (group->requests != NULL) {
-    if (entry->stand_ins & WEIR_DIVERTS) limiter->other->wrap(call, group);
-    if (group->starts_us < group->not_before_us) group->starts_us = group->not_before_us;
-    group->turn = weir_machine_start(group->machine, group->starts_us, group->memo, group->requests,
-                                     round->planned + round->planned_count);
-    round->planned_count += group->machine->frame.operation_count;
+  bool must_read = limiter->limits_us > 0 && weir_record_must_read(call, group);
+  if (must_read) {
+    start_reading(call, group);
+  } else if (group->requests != NULL) {
+    start(call, group);
   } else { /* all of them are answered */
     call->group_count--;
     if (!group->keeps_lead) weir_call_pass_lead(call, entry);
@@ -167,7 +185,8 @@ void weir_call_name(const weir_limiter *limiter, const uint64_t fingerprint[2], 
   static const char place_marks[] = {[WEIR_PLACE_COUNT] = '\0',
                                      [WEIR_PLACE_OPEN] = 'o',
                                      [WEIR_PLACE_ENTRY] = '\0',
-                                     [WEIR_PLACE_TENANT] = 't'};
+                                     [WEIR_PLACE_TENANT] = 't',
+                                     [WEIR_PLACE_LIMIT] = 'l'};
   if (limiter->settings.traits & WEIR_TRAIT_IDENTITY) {
     weir_limiter_identify(limiter, fingerprint, operations, count);
     return;
@@ -197,6 +216,7 @@ static void prepare(weir_call *call) {
   for (size_t i = 0; i < call->group_count; i++) {
     const weir_group *group = &call->groups[i];
     const weir_frame *frame = &group->machine->frame;
+    if (frame->operation_count == 0) continue;
     if (frame->phase == WEIR_PHASE_TAKE_BACK) giving += frame->operation_count;
     weir_call_name(call->limiter, group->entry->fingerprint, group->encoded, group->encoded_length,
                    frame->operations, frame->operation_count, round->key_texts + used);
@@ -329,10 +349,49 @@ static void resume(weir_call *call, weir_group *group, int64_t now_us, bool late
   if (now_us < group->not_before_us) now_us = group->not_before_us;
   group->turn = weir_machine_resume(machine, now_us, late, round->planned + round->planned_count);
   round->planned_count += machine->frame.operation_count;
+  if (group->turn == WEIR_TURN_DONE && group->reads >= WEIR_RECORD_RODE)
+    weir_record_tell(call, group, group->reads == WEIR_RECORD_DENIES);
   if (group->turn != WEIR_TURN_PAUSE) return;
   if (call->head->deadline_us == INT64_MAX) weir_call_begin_deadline(call);
   group->wake_us = weir_call_pause_end_us(machine->pauses);
   call->pausing++;
+}
+
+/* A group of which all are answered leaves the call. */
+static void leave(weir_call *call, weir_group *group) {
+  group->turn = WEIR_TURN_DONE;
+  weir_call_pass_lead(call, group->entry);
+  group->entry = NULL;
+}
+
+/* The record is there, or is not: the machine starts, or goes on where it was charged meanwhile. What may
+ * not stay of that goes back as if it were late. */
+static void resume_read(weir_call *call, weir_group *group, int64_t now_us, bool late) {
+  weir_memo_entry *entry = group->entry;
+  weir_operation read;
+  bool rode = group->reads == WEIR_RECORD_RIDES;
+  weir_record_read found = weir_record_absorb(call, group, rode, &read);
+  bool known = !late && found != WEIR_RECORD_NOT_READ;
+  if (rode) {
+    bool denies = found == WEIR_RECORD_BLOCKS;
+    group->reads = denies ? WEIR_RECORD_DENIES : WEIR_RECORD_RODE;
+    resume(call, group, now_us, !known || denies);
+    return;
+  }
+  group->reads = WEIR_RECORD_KNOWN;
+  if (!known) {
+    group->turn =
+        weir_machine_refuse(group->machine, now_us, group->memo, group->requests, &read, late);
+    return;
+  }
+  weir_lock_take(&entry->shard->lock);
+  group->starts_us = now_us;
+  weir_record_apply(call, group);
+  if (group->requests != NULL)
+    start(call, group);
+  else
+    leave(call, group);
+  weir_lock_leave(&entry->shard->lock);
 }
 
 /* Every machine takes its answers in and plans its next round, into the other array.
@@ -361,7 +420,11 @@ static void absorb(weir_call *call) {
     for (size_t n = 0; is_timed && n < frame->operation_count; n++)
       if (frame->operations[n].outcome == WEIR_NOT_SENT) end_us = head->charge_end_us;
     bool held_up = immediate && now_us - frame->now_us >= limiter->deadline_us;
-    resume(call, group, now_us, held_up || head->monotonic_us >= end_us);
+    bool late = held_up || head->monotonic_us >= end_us;
+    if (group->reads == WEIR_RECORD_FIRST || group->reads == WEIR_RECORD_RIDES)
+      resume_read(call, group, now_us, late);
+    else
+      resume(call, group, now_us, late);
   }
 }
 
@@ -529,7 +592,7 @@ void weir_call_lead(weir_call *first) {
   }
   for (weir_call *call = first; call != NULL; call = call->also)
     for (size_t i = 0; i < call->group_count; i++)
-      finish(call, &call->groups[i]);
+      if (call->groups[i].entry != NULL) finish(call, &call->groups[i]);
   for (weir_call *call = first; call != NULL; call = call->also)
     if (call->limiter->known->led != NULL) call->limiter->known->led(call);
 }

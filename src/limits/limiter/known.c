@@ -129,7 +129,7 @@ bool weir_know(weir_limiter *limiter, weir_waiting *request, const weir_key *key
                weir_reach reach, bool *must_look) {
   if (must_look != NULL) *must_look = false;
   if (weir_ask_is_decided(&request->claim.ask) &&
-      weir_settle_never(&limiter->stack, at.now_us, &request->claim))
+      weir_settle_never(limiter->widest, at.now_us, &request->claim))
     return true;
   if (reach == WEIR_ALL_KEYS) return deny_locked(limiter, key, at, &request->claim, must_look);
   if (answer_shown(limiter, key, at, &request->claim)) return true;

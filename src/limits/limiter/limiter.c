@@ -7,6 +7,7 @@
 #include <weir/backend.h>
 
 #include "limiter/place.h"
+#include "limiter/record.h"
 #include "store/process.h"
 
 /* What all keys of a rule begin with never changes. */
@@ -112,6 +113,8 @@ static weir_table *create_table(weir_limiter *limiter) {
     owner.bytes = weir_leased_bytes(&limiter->stack);
     owner.awake = true;
     owner.begin = begin_leased;
+  } else if (limiter->limits_us > 0) {
+    owner.bytes = sizeof(weir_record);
   }
   return weir_table_create(limiter->memo_keys, weir_memo_bytes(&limiter->stack),
                            limiter->stack.count, &owner, limiter->store->secret);
@@ -132,12 +135,27 @@ static bool prepare_shared(weir_limiter *made) {
   return true;
 }
 
+/* Of a limiter that reads records: what costs more than the largest limit holds never fits, whatever the
+ * record says. */
+static bool widen(weir_limiter *limiter) {
+  limiter->limited = true;
+  limiter->limited_most = calloc(1, sizeof *limiter->limited_most);
+  if (limiter->limited_most == NULL) return false;
+  weir_stack_set_limit(&limiter->stack, limiter->stack.rules[limiter->steered].most,
+                       limiter->limited_most);
+  limiter->widest = limiter->limited_most;
+  return true;
+}
+
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->process = weir_process_number;
 
   /* What is denied goes back, so more than fits is charged in vain. Where denied requests stay
    * charged all of them may as well go together; no rule with lanes is among those. */
   made->steered = weir_stack_steered(&made->stack);
+  made->widest = &made->stack;
+  if (made->steered < made->stack.count)
+    made->limit_least = weir_rule_limit_least(&made->stack.rules[made->steered]);
   made->capacity_least = weir_stack_least_capacity(&made->stack);
   made->group_most = made->stack.count_all ? WEIR_VALUE_MOST : made->capacity_least;
   made->plain_cost_most = WEIR_COST_MOST;
@@ -156,7 +174,8 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   prepare_prefixes(made);
   weir_limiter_guard_clock(made);
   made->leases = made->leases && made->stack.rules[0].lease_us > 0 && !made->held;
-  made->direct = !made->leases && made->settings.traits & WEIR_TRAIT_IMMEDIATE &&
+  made->direct = !made->leases && made->limits_us == 0 &&
+                 made->settings.traits & WEIR_TRAIT_IMMEDIATE &&
                  made->settings.traits & WEIR_TRAIT_IDENTITY;
   made->refills = made->leases && !(made->settings.traits & WEIR_TRAIT_IMMEDIATE);
   made->renews = (made->refills || made->held) && weir_renewer_init(&made->renewer);
@@ -168,9 +187,10 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   if (made->memo_keys == 0) made->memo_keys = keys_worth_remembering(made);
   made->table = create_table(made);
   if (made->table != NULL) made->denials = weir_table_denials(made->table);
+  bool widened = made->limits_us == 0 || widen(made);
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();
-  if (pthread_mutex_init(&made->reserved_mutex, NULL) == 0 && has_memory && made->table != NULL &&
+  if (pthread_mutex_init(&made->reserved_mutex, NULL) == 0 && has_memory && widened && made->table != NULL &&
       made->counts != NULL && made->idle != NULL && weir_limiter_warn_of_short_cells(made))
     return WEIR_OK;
   weir_limiter_destroy(made);
@@ -197,6 +217,7 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   status = weir_limiter_configure(made, options, store->timeout_us, &processes, message);
   if (status == WEIR_OK) status = weir_stack_parse(rules, processes, &made->stack, message);
   if (status == WEIR_OK) status = weir_limiter_check_store(made, message);
+  if (status == WEIR_OK) status = weir_limiter_check_limits(made, message);
   if (status != WEIR_OK) {
     free(made);
     return status;
@@ -234,5 +255,6 @@ void weir_limiter_destroy(weir_limiter *limiter) {
   weir_counts_destroy(limiter->counts);
   weir_limiter_clean_up_warnings(limiter);
   free(limiter->weights);
+  free(limiter->limited_most);
   free(limiter);
 }

@@ -18,6 +18,7 @@
  *     known.c     what answers without the store; denials
  *     here.c      one request on a store in this process: decided where it stands
  *     driver.c    joining the line of a key, waiting there; taking a group off it, its rounds
+ *     record.c    the limit of a key, as it was set: reading it beside a group, setting it
  *     lease.c     lots, which were charged ahead: using them, charging them
  *     refill.c    refilling lots that run out; giving back what has ended
  *     call.c      calls for reuse; what other threads do to their requests
@@ -73,7 +74,12 @@ struct weir_limiter {
   int64_t
       cost_most[WEIR_RULES_MOST]; /* of one request; 1 under a log, which has entries for them */
   size_t steered;                 /* weir_stack_steered() */
-  atomic_bool limited;            /* some request has brought a limit of its own */
+  int64_t limit_least;            /* weir_rule_limit_least() of that rule */
+  atomic_bool limited;            /* some request has a limit of its own, or keys have */
+  int64_t limits_us;              /* how old the record of a key may be; 0: keys have none */
+  bool absent_denies;             /* a key without one is denied */
+  const weir_stack *widest;       /* what costs more under it never fits: `stack`, or ... */
+  weir_stack *limited_most;       /* ... this, with the largest limit that a key may have */
   int64_t plain_cost_most;        /* the least of these, ... */
   int64_t capacity_least;         /* ... and of all rules: what costs more never fits */
   weir_prefix prefixes[WEIR_RULES_MOST];
@@ -127,6 +133,9 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
 
 /* WEIR_BAD_RULE where the store lacks what some rule needs, or the options leave it no time. */
 weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *message);
+
+/* WEIR_BAD_RULE where keys are to have limits, and the rules have none that can be theirs. */
+weir_status weir_limiter_check_limits(const weir_limiter *limiter, weir_message *message);
 
 /* WEIR_OK, or what is wrong with a caller's request, or with what it says beside it (NULL: nothing), with a
  * message that names it and what is accepted. A reset's key is checked as that of a peek of cost 1. Under rules whose places are held

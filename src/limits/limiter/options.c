@@ -11,7 +11,8 @@
 #include "limiter/limiter.h"
 
 enum {
-  ALL_FLAGS = WEIR_NO_CACHED_CELLS | WEIR_NO_LOCAL_DENIAL | WEIR_NO_COMBINING | WEIR_NO_LEASES
+  ALL_FLAGS = WEIR_NO_CACHED_CELLS | WEIR_NO_LOCAL_DENIAL | WEIR_NO_COMBINING | WEIR_NO_LEASES |
+              WEIR_ABSENT_DENIES
 };
 
 /* One numeric option: 0 means default. */
@@ -63,6 +64,10 @@ static weir_status copy_options(const weir_limiter_options *given, weir_limiter_
                      options->flags);
     return WEIR_BAD_ARGUMENT;
   }
+  if (options->flags & WEIR_ABSENT_DENIES && options->limits_us == 0) {
+    weir_message_set(message, "option flags has WEIR_ABSENT_DENIES: accepted with limits_us");
+    return WEIR_BAD_ARGUMENT;
+  }
   if (options->fallback > WEIR_FALLBACK_NONE) {
     weir_message_set(message, "option fallback is %u: accepted are those of enum weir_fallback",
                      options->fallback);
@@ -110,6 +115,7 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
       {"peers", o.peers, 1, 100000, o.processes != 0 ? o.processes : WEIR_DEFAULT_PEERS, &peers},
       {"longest_wait_us", o.longest_wait_us, 1, 1800000000, WEIR_DEFAULT_LONGEST_WAIT_US,
        &settings->longest_wait_us},
+      {"limits_us", o.limits_us, 1000, 60000000, 0, &limiter->limits_us},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
     status = read_number(numbers[i].name, numbers[i].given, numbers[i].least, numbers[i].most,
@@ -131,6 +137,7 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
   settings->cached_cells = !(o.flags & WEIR_NO_CACHED_CELLS);
   settings->local_denial = !(o.flags & WEIR_NO_LOCAL_DENIAL);
   settings->notices_loss = true;
+  limiter->absent_denies = (o.flags & WEIR_ABSENT_DENIES) != 0;
   limiter->leases =
       !(o.flags & WEIR_NO_LEASES); /* where the rules have any: weir_limiter_finish() */
   settings->traits = limiter->store->backend->traits;
@@ -141,6 +148,25 @@ weir_status weir_limiter_configure(weir_limiter *limiter, const weir_limiter_opt
 static bool has_traits(unsigned needs, unsigned traits) {
   return (!(needs & WEIR_NEED_SWAP) || traits & WEIR_TRAIT_SWAP) &&
          (!(needs & WEIR_NEED_RAISE) || traits & WEIR_TRAIT_RAISE);
+}
+
+weir_status weir_limiter_check_limits(const weir_limiter *limiter, weir_message *message) {
+  const weir_stack *stack = &limiter->stack;
+  if (limiter->limits_us == 0) return WEIR_OK;
+  if (weir_stack_steered(stack) == stack->count) {
+    weir_message_set(message, "option limits_us: accepted with most= in one of the rules");
+    return WEIR_BAD_RULE;
+  }
+  for (size_t i = 0; i < stack->count; i++) {
+    if (stack->rules[i].lease_us == 0) continue;
+    weir_message_set(
+        message,
+        "option limits_us with lease= in rule %zu: what is charged ahead would outlive "
+        "a limit, and accepted is one of them",
+        i + 1);
+    return WEIR_BAD_RULE;
+  }
+  return WEIR_OK;
 }
 
 weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *message) {

@@ -1,0 +1,50 @@
+/* Records: the limit that a program has set for one key. It stands in the store, beside the key's counts:
+ * one integer, a kind and a number. A machine knows nothing of it: its driver gives it the limit that the
+ * record says. */
+#ifndef WEIR_LIMITER_RECORD_H
+#define WEIR_LIMITER_RECORD_H
+
+#include "limiter/call.h"
+
+/* What a process knows of a key's record; in the table, behind the key's memo. */
+typedef struct weir_record {
+  int64_t stored;  /* as the store has it; 0: nothing */
+  int64_t read_us; /* the stamp of the round that read it; 0: it is not known */
+  int64_t lost_us; /* since then the store has had nothing, where it had this before; else 0 */
+} weir_record;
+
+/* Whether a group, whose requests have been taken and whose entry is locked, must read its key's record
+ * before it is decided. Else its machine gets the limit that is known, and what that answers by itself
+ * leaves the group: then it may be empty. */
+bool weir_record_must_read(weir_call *call, weir_group *group);
+
+/* Plans the reading: with the first operations of a group whose charge is the same under any limit, which
+ * have been planned; else alone. */
+bool weir_record_may_ride(const struct weir_limiter *limiter, const weir_group *group);
+void weir_record_plan(weir_call *call, weir_group *group, bool alone);
+
+/* Takes in the answer, which is the last of the group's operations, and takes that off. READ: it is known
+ * from now on, also to a machine that charges meanwhile (`rode`), of which nothing may stay where it
+ * BLOCKS. NOT_READ: the operation says why. */
+typedef enum weir_record_read {
+  WEIR_RECORD_READ,
+  WEIR_RECORD_BLOCKS,
+  WEIR_RECORD_NOT_READ
+} weir_record_read;
+weir_record_read weir_record_absorb(weir_call *call, weir_group *group, bool rode,
+                                    weir_operation *read);
+
+/* Of a group that waited for it, and whose entry is locked: as weir_record_must_read() does of one that is
+ * known. */
+void weir_record_apply(weir_call *call, weir_group *group);
+
+/* The clock was set back. */
+void weir_record_forget(const struct weir_limiter *limiter, weir_memo_entry *entry);
+
+/* A group that rode is decided: of requests that its record denies by itself it is told so. */
+void weir_record_tell(const weir_call *call, weir_group *group, bool blocks);
+
+/* Whether what is known of a key denies all that is asked of it, for a policy; fills in the verdict. */
+bool weir_record_denies(struct weir_limiter *limiter, weir_waiting *request);
+
+#endif
