@@ -10,6 +10,7 @@
 #include "limiter/record.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "algorithm/machine.h"
@@ -249,26 +250,31 @@ static weir_status check_set(const weir_limiter *limiter, const weir_limit *set,
 }
 
 /* Operations on the records of some keys, and the memory for their names. */
-enum { SETS_AT_ONCE = 64, OPERATIONS_OF_ONE = 2 };
+enum { SETS_AT_ONCE = 512, OPERATIONS_OF_ONE = 2 };
 typedef struct weir_exchange_of_records {
   size_t count;
   weir_operation operations[SETS_AT_ONCE * OPERATIONS_OF_ONE];
   char texts[SETS_AT_ONCE * OPERATIONS_OF_ONE][WEIR_COUNTER_KEY_MOST];
-  char encoded[WEIR_ENCODED_MOST];
 } weir_exchange_of_records;
 
-static void plan(const weir_limiter *limiter, weir_exchange_of_records *exchange, const void *bytes,
-                 size_t length, weir_operation operation) {
+static void name(const weir_limiter *limiter, const weir_limit *limit, weir_operation *operation,
+                 char text[1][WEIR_COUNTER_KEY_MOST]) {
   weir_key key;
   uint64_t fingerprint[2];
-  size_t at = exchange->count++;
-  size_t encoded_length = weir_key_encode(bytes, length, exchange->encoded);
-  operation.counter = (weir_counter){.rule = (uint32_t)limiter->steered, .place = WEIR_PLACE_LIMIT};
-  exchange->operations[at] = operation;
-  weir_key_read(limiter->store->secret, bytes, length, &key);
+  char encoded[WEIR_ENCODED_MOST];
+  size_t length = weir_key_encode(limit->key, limit->key_length, encoded);
+  operation->counter =
+      (weir_counter){.rule = (uint32_t)limiter->steered, .place = WEIR_PLACE_LIMIT};
+  weir_key_read(limiter->store->secret, limit->key, limit->key_length, &key);
   weir_key_fingerprint(limiter->store->secret, &key, fingerprint);
-  weir_call_name(limiter, fingerprint, exchange->encoded, encoded_length, &exchange->operations[at],
-                 1, &exchange->texts[at]);
+  weir_call_name(limiter, fingerprint, encoded, length, operation, 1, text);
+}
+
+static void plan(const weir_limiter *limiter, weir_exchange_of_records *exchange,
+                 const weir_limit *limit, weir_operation operation) {
+  size_t at = exchange->count++;
+  exchange->operations[at] = operation;
+  name(limiter, limit, &exchange->operations[at], &exchange->texts[at]);
 }
 
 static weir_status status_of(const weir_operation *operation) {
@@ -312,23 +318,23 @@ static int64_t stored_of(const weir_limit *set) {
   return ((int64_t)set->kind << NUMBER_BITS) | set->limit;
 }
 
-static void set_some(weir_limiter *limiter, weir_limit *sets, size_t count, weir_message *why) {
-  weir_exchange_of_records exchange;
+static void set_some(weir_limiter *limiter, weir_exchange_of_records *exchange, weir_limit *sets,
+                     size_t count, weir_message *why) {
   int64_t now_us = weir_limiter_now(limiter);
-  exchange.count = 0;
+  exchange->count = 0;
   for (size_t i = 0; i < count; i++) {
     int64_t ttl_us = sets[i].for_us != 0 ? sets[i].for_us : FOR_MOST_US;
-    plan(limiter, &exchange, sets[i].key, sets[i].key_length,
+    plan(limiter, exchange, &sets[i],
          (weir_operation){.kind = WEIR_PUT,
                           .ttl_us = ttl_us,
                           .value = stored_of(&sets[i]),
                           .stake = WEIR_STAKE_WHOLE});
-    plan(limiter, &exchange, sets[i].key, sets[i].key_length, (weir_operation){.kind = WEIR_GET});
+    plan(limiter, exchange, &sets[i], (weir_operation){.kind = WEIR_GET});
   }
-  weir_store_exec(limiter->store, exchange.operations, exchange.count,
+  weir_store_exec(limiter->store, exchange->operations, exchange->count,
                   weir_monotonic_us() + limiter->deadline_us, why);
   for (size_t i = 0; i < count; i++)
-    end_set(limiter, &sets[i], &exchange.operations[OPERATIONS_OF_ONE * i], stored_of(&sets[i]),
+    end_set(limiter, &sets[i], &exchange->operations[OPERATIONS_OF_ONE * i], stored_of(&sets[i]),
             now_us);
 }
 
@@ -340,10 +346,13 @@ weir_status weir_limiter_set_limits(weir_limiter *limiter, weir_limit *limits, s
     limits[i].status = status;
   }
   if (status != WEIR_OK) return status;
+  weir_exchange_of_records *exchange = malloc(sizeof *exchange);
+  if (exchange == NULL) return weir_no_memory(message);
   weir_message why = {""};
   for (size_t at = 0; at < count; at += SETS_AT_ONCE)
-    set_some(limiter, limits + at, count - at < SETS_AT_ONCE ? count - at : SETS_AT_ONCE,
+    set_some(limiter, exchange, limits + at, count - at < SETS_AT_ONCE ? count - at : SETS_AT_ONCE,
              why.text[0] == '\0' ? &why : NULL);
+  free(exchange);
   for (size_t i = 0; i < count && status == WEIR_OK; i++)
     status = limits[i].status;
   if (status != WEIR_OK)
@@ -353,7 +362,7 @@ weir_status weir_limiter_set_limits(weir_limiter *limiter, weir_limit *limits, s
 
 weir_status weir_limiter_read_limit(weir_limiter *limiter, weir_limit *limit,
                                     weir_message *message) {
-  weir_exchange_of_records exchange;
+  weir_operation get = {.kind = WEIR_GET};
   weir_message why = {""};
   limit->status = check_limiter(limiter, message);
   if (limit->status != WEIR_OK) return limit->status;
@@ -361,18 +370,16 @@ weir_status weir_limiter_read_limit(weir_limiter *limiter, weir_limit *limit,
     weir_message_set(message, "the key is empty: accepted are keys of 1 byte or more");
     return limit->status = WEIR_BAD_KEY;
   }
-  exchange.count = 0;
-  plan(limiter, &exchange, limit->key, limit->key_length, (weir_operation){.kind = WEIR_GET});
-  weir_store_exec(limiter->store, exchange.operations, 1,
-                  weir_monotonic_us() + limiter->deadline_us, &why);
-  const weir_operation *get = &exchange.operations[0];
-  limit->status = status_of(get);
+  char text[1][WEIR_COUNTER_KEY_MOST];
+  name(limiter, limit, &get, text);
+  weir_store_exec(limiter->store, &get, 1, weir_monotonic_us() + limiter->deadline_us, &why);
+  limit->status = status_of(&get);
   if (limit->status != WEIR_OK) {
     weir_message_set(message, "%s",
                      why.text[0] != '\0' ? why.text : weir_status_text(limit->status));
     return limit->status;
   }
-  int64_t stored = get->outcome == WEIR_DONE ? get->value : 0;
+  int64_t stored = get.outcome == WEIR_DONE ? get.value : 0;
   limit->kind = kind_of(stored);
   limit->limit = limit->kind == WEIR_KEY_LIMIT_NUMBER ? stored & NUMBER_MASK : 0;
   limit->for_us = 0;

@@ -11,13 +11,14 @@
 #include "tables.h"
 
 static int (*const runs[WEIR_CLI_COMMANDS])(const weir_cli_options *options) = {
-    [WEIR_CLI_TAKE] = weir_cli_take,     [WEIR_CLI_PEEK] = weir_cli_peek,
-    [WEIR_CLI_REFUND] = weir_cli_refund, [WEIR_CLI_SETTLE] = weir_cli_settle,
-    [WEIR_CLI_RESET] = weir_cli_reset,   [WEIR_CLI_RUN] = weir_cli_run,
-    [WEIR_CLI_REPLAY] = weir_cli_replay, [WEIR_CLI_SIMULATE] = weir_cli_simulate,
-    [WEIR_CLI_BENCH] = weir_cli_bench,   [WEIR_CLI_DOCTOR] = weir_cli_doctor,
+    [WEIR_CLI_TAKE] = weir_cli_take,         [WEIR_CLI_PEEK] = weir_cli_peek,
+    [WEIR_CLI_REFUND] = weir_cli_refund,     [WEIR_CLI_SETTLE] = weir_cli_settle,
+    [WEIR_CLI_RESET] = weir_cli_reset,       [WEIR_CLI_LIMIT] = weir_cli_key_limit,
+    [WEIR_CLI_RUN] = weir_cli_run,           [WEIR_CLI_REPLAY] = weir_cli_replay,
+    [WEIR_CLI_SIMULATE] = weir_cli_simulate, [WEIR_CLI_BENCH] = weir_cli_bench,
+    [WEIR_CLI_DOCTOR] = weir_cli_doctor,
 #ifdef WEIR_HAS_SERVE
-    [WEIR_CLI_CHECK] = weir_cli_check,   [WEIR_CLI_EXPLAIN] = weir_cli_explain,
+    [WEIR_CLI_CHECK] = weir_cli_check,       [WEIR_CLI_EXPLAIN] = weir_cli_explain,
     [WEIR_CLI_SERVE] = weir_cli_serve,
 #endif
 };
@@ -40,13 +41,14 @@ static const char *name_at(const char *names, int index) {
 static bool check_arguments(const weir_cli_command *chosen, const weir_cli_options *options) {
   bool is_simulate = chosen == &weir_cli_commands[WEIR_CLI_SIMULATE];
   bool is_run = chosen == &weir_cli_commands[WEIR_CLI_RUN];
+  bool is_limit = chosen == &weir_cli_commands[WEIR_CLI_LIMIT];
   bool is_doctor = chosen == &weir_cli_commands[WEIR_CLI_DOCTOR];
   const char *next = name_at(chosen->argument, options->argument_count);
   bool has_names = chosen->argument != NULL && strchr(chosen->argument, ' ') != NULL;
   if (options->argument_count > 0 && chosen->argument == NULL)
     weir_cli_error("%s: extra argument \"%s\"; none is accepted; see \"weir help %s\"",
                    chosen->name, weir_cli_show(options->arguments[0]).text, chosen->name);
-  else if (options->argument_count > 1 && !is_simulate && !is_run &&
+  else if (options->argument_count > 1 && !is_simulate && !is_run && !is_limit &&
            name_at(chosen->argument, options->argument_count - 1) == NULL)
     weir_cli_error("%s: extra argument \"%s\"; %s%s is accepted; see \"weir help %s\"",
                    chosen->name,

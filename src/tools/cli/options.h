@@ -37,6 +37,8 @@ typedef struct weir_cli_options {
   const char *class_name; /* NULL: none */
   const char *tenant;     /* NULL: none */
   int64_t wait_us;
+  int64_t own_limit; /* 0: not given */
+  int64_t for_us;    /* the same */
   int64_t at_us;
   const char *plot;     /* NULL: none */
   const char *plot_key; /* NULL: the busiest */
@@ -85,6 +87,7 @@ int weir_cli_peek(const weir_cli_options *options);
 int weir_cli_refund(const weir_cli_options *options);
 int weir_cli_settle(const weir_cli_options *options);
 int weir_cli_reset(const weir_cli_options *options);
+int weir_cli_key_limit(const weir_cli_options *options);
 int weir_cli_run(const weir_cli_options *options);
 int weir_cli_replay(const weir_cli_options *options);
 int weir_cli_simulate(const weir_cli_options *options);

@@ -92,6 +92,28 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .details = "Counters of other rules and other keys stay as they are.\n",
             .exits = exits_of_change,
         },
+    [WEIR_CLI_LIMIT] =
+        {
+            .name = "limit",
+            .argument = "ACTION...",
+            .argument_needed = true,
+            .store_needed = true,
+            .rule_needed = true,
+            .summary = "set the limit of one key, or of millions, while limiters run",
+            .examples =
+                "weir limit set --store redis://cache1 --rule fixed-window:9/1m,most=500 alice "
+                "90/1m\n"
+                "weir limit set --rule sliding-window:100/1m,most=5000 mallory blocked --for 2h\n"
+                "psql -At -F \"$(printf '\\t')\" -c 'select key, per_minute from customers' |\n"
+                "  weir limit load --rule sliding-window:100/1m,most=5000 -\n",
+            .details =
+                "ACTION is set KEY LIMIT, get KEY, unset KEY or load FILE. LIMIT is a number up\n"
+                "to the rule's most=, with or without its period; blocked, which denies all; or\n"
+                "none, which is what unset writes. FILE has lines KEY, a tab and LIMIT; - is\n"
+                "standard input. Limiters with the option limits_us go by it within that time.\n"
+                "What load has set before a line that is wrong stays set.\n",
+            .exits = exits_of_change,
+        },
     [WEIR_CLI_RUN] =
         {
             .name = "run",
@@ -274,6 +296,7 @@ enum {
   REFUND = 1 << WEIR_CLI_REFUND,
   SETTLE = 1 << WEIR_CLI_SETTLE,
   RESET = 1 << WEIR_CLI_RESET,
+  LIMIT = 1 << WEIR_CLI_LIMIT,
   RUN = 1 << WEIR_CLI_RUN,
   REPLAY = 1 << WEIR_CLI_REPLAY,
   SIMULATE = 1 << WEIR_CLI_SIMULATE,
@@ -299,14 +322,14 @@ enum {
   "shared-window:"
 
 const weir_cli_option_row weir_cli_options_known[] = {
-    {WEIR_CLI_STORE, "store", "URL", ONE_KEY | RUN | DOCTOR,
+    {WEIR_CLI_STORE, "store", "URL", ONE_KEY | LIMIT | RUN | DOCTOR,
      "where counts live (default: $WEIR_STORE)", SCHEMES},
     {WEIR_CLI_STORE, "store", "URL", REPLAY,
      "where counts live (default: $WEIR_STORE, else memory:)", SCHEMES},
     {WEIR_CLI_STORE, "store", "URL", SIMULATE, "accepted, and plays no part", SCHEMES},
     {WEIR_CLI_STORE, "store", "URL", BENCH,
      "what is compared, up to 8 times\n(default: $WEIR_STORE, else memory:)", SCHEMES},
-    {WEIR_CLI_RULE, "rule", "RULE", ONE_KEY | REPLAY,
+    {WEIR_CLI_RULE, "rule", "RULE", ONE_KEY | LIMIT | REPLAY,
      "such as sliding-window:100/1m; between several a ;\n(default: $WEIR_RULE)", ALGORITHMS},
     {WEIR_CLI_RULE, "rule", "RULE", RUN,
      "such as in-flight:3/10s: 3 at once, and 10 s until what a\ndead one held is free "
@@ -332,6 +355,10 @@ const weir_cli_option_row weir_cli_options_known[] = {
     {WEIR_CLI_CLASS, "class", "NAME", TAKE | PEEK | SETTLE,
      "which of the classes= of the rule it is of (default: none)", NULL},
     {WEIR_CLI_WAIT, "wait", "TIME", TAKE, "sleep up to TIME, 0s to 30m, until it is allowed", NULL},
+    {WEIR_CLI_OWN_LIMIT, "limit", "N", TAKE | PEEK,
+     "in the place of the rule's, up to its most=", NULL},
+    {WEIR_CLI_FOR, "for", "TIME", LIMIT, "how long it is set for, 1s to 400d (default: 400d)",
+     NULL},
     {WEIR_CLI_AT, "at", "US", REFUND | SETTLE,
      "when it was taken: at_us of take --json (default: now)", NULL},
     {WEIR_CLI_COST, "cost", "N", RUN, "how many places it takes, 1 to 2147483648 (default: 1)",
@@ -387,17 +414,17 @@ const weir_cli_option_row weir_cli_options_known[] = {
     {WEIR_CLI_PLOT_KEY, "plot-key", "KEY", SIMULATE, "draw that key instead", NULL},
     {WEIR_CLI_PLOT, "plot", "FILE", BENCH, "draw the figures; .svg or .png (by gnuplot)", NULL},
     {WEIR_CLI_JSON, "json", NULL, ALL | CHECK | EXPLAIN, "one JSON object a line", NULL},
-    {WEIR_CLI_QUIET, "quiet", NULL, ONE_KEY | DOCTOR,
+    {WEIR_CLI_QUIET, "quiet", NULL, ONE_KEY | LIMIT | DOCTOR,
      "no answer but the exit status, and no warnings", NULL},
     {WEIR_CLI_QUIET, "quiet", NULL, RUN, "no warnings, and no word where no place is free", NULL},
     {WEIR_CLI_QUIET, "quiet", NULL, REPLAY | SIMULATE | BENCH, "no warnings and no progress", NULL},
     {WEIR_CLI_DEADLINE, "deadline", "TIME", (ALL & ~REPLAY) | RUN,
      "longest decision, 1ms to 60s (default: as the store's)", NULL},
-    {WEIR_CLI_DEADLINE, "deadline", "TIME", REPLAY, "longest decision, 1ms to 60s (default: 5s)",
-     NULL},
+    {WEIR_CLI_DEADLINE, "deadline", "TIME", REPLAY | LIMIT,
+     "longest decision, 1ms to 60s (default: 5s)", NULL},
     {WEIR_CLI_CLOCK_ERROR, "clock-error", "TIME", ALL | RUN,
      "furthest from true time, 1ms to 60s (default: 10ms)", NULL},
-    {WEIR_CLI_PROCESSES, "processes", "N", ALL & ~(BENCH | REPLAY),
+    {WEIR_CLI_PROCESSES, "processes", "N", (ALL & ~(BENCH | REPLAY)) | LIMIT,
      "that may use the same keys, 1 to 100000 (default: 64)", NULL},
     {WEIR_CLI_PROCESSES, "processes", "N", REPLAY,
      "that may use the same keys, 1 to 100000 (default: 1)", NULL},

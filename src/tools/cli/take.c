@@ -70,6 +70,7 @@ static weir_status decide_one(const weir_cli_options *options, weir_limiter *lim
   weir_extra extra = WEIR_EXTRA_INIT;
   const weir_extra *extras[] = {&extra};
   extra.class_name = options->class_name;
+  extra.limit = options->own_limit;
   extra.tenant = options->tenant;
   extra.tenant_length = options->tenant != NULL ? strlen(options->tenant) : 0;
   return weir_decide_extra(&limiter, one, extras, 1, message);
@@ -114,17 +115,17 @@ static int decide(const weir_cli_options *options, bool peek) {
 
 int weir_cli_take(const weir_cli_options *options) {
   bool waits = weir_cli_given(options, WEIR_CLI_WAIT);
-  if (waits && options->tenant != NULL) {
-    weir_cli_error("--wait and --tenant: accepted is one of both");
-    return WEIR_EXIT_USAGE;
-  }
   if (waits && (options->cost_count > 1 || weir_cli_given(options, WEIR_CLI_UP_TO))) {
     weir_cli_error("--wait needs one cost for every rule, and all of it: leave out %s",
                    options->cost_count > 1 ? "the list of costs" : "--up-to");
     return WEIR_EXIT_USAGE;
   }
-  if (waits && options->class_name != NULL) {
-    weir_cli_error("--wait takes no --class: leave out one of them");
+  const char *beside = options->class_name != NULL ? "--class"
+                       : options->tenant != NULL   ? "--tenant"
+                       : options->own_limit != 0   ? "--limit"
+                                                   : NULL;
+  if (waits && beside != NULL) {
+    weir_cli_error("--wait and %s: one of them is accepted", beside);
     return WEIR_EXIT_USAGE;
   }
   return decide(options, false);
