@@ -513,7 +513,7 @@ typedef struct weir_limit {
 /* Sets the limits of some keys, in as few round trips as that takes, and reads each back. Two that set one
  * key at once: the last one stays, and the other may be told WEIR_CONTENDED. WEIR_REFUSED_BY_STORE: the
  * store did not keep it. WEIR_UNKNOWN_OUTCOME: it may be set. Nothing is set where one of them is bad.
- * Answers the first status that is not WEIR_OK. */
+ * Answers the first status that is not WEIR_OK. A round trip may take 2 s, or the limiter's deadline. */
 WEIR_EXPORT weir_status weir_limiter_set_limits(weir_limiter *limiter, weir_limit *limits,
                                                 size_t count, weir_message *message);
 

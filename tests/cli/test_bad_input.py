@@ -12,7 +12,7 @@ class Commands(ProgramTest):
     def test_a_command_is_needed(self):
         self.assert_refused(run(), "no command", "weir help")
         self.assert_refused(run("tke", "k"), '"tke"', "did you mean take?", "weir help")
-        self.assert_refused(run("acquire"), '"acquire"', "take, peek, refund, settle, reset, run, replay",
+        self.assert_refused(run("acquire"), '"acquire"', "take, peek, refund, settle, reset, limit, run, replay",
                             "doctor, check, explain, serve, help and version", "weir help")
         self.assert_refused(run(""), '""')
         self.assert_refused(run("--store", "memory:", "take", "k"), 'option "--store" before the command', "weir help")

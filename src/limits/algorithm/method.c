@@ -57,7 +57,7 @@ void weir_memo_take_over(const weir_stack *stack, weir_memo *memo, const weir_st
                          const weir_memo *old) {
   memset(memo, 0, weir_memo_bytes(stack));
   memcpy(memo, old, weir_memo_offset(stack, 0));
-  memo->denied_cost = 0;
+  memo->denied_cost = memo->ruled = 0;
   for (size_t i = 0; i < stack->count; i++) {
     const weir_method *method = weir_method_of(&stack->rules[i], 0);
     char *own = (char *)memo + weir_memo_offset(stack, i);

@@ -17,7 +17,7 @@
 #include "limiter/limiter.h"
 
 /* What is stored: a kind, and behind it a number up to 2^53. */
-enum { NUMBER_BITS = 56, KEPT_S = 600 };
+enum { NUMBER_BITS = 56, KEPT_S = 600, EXCHANGE_US = 2000000 };
 _Static_assert(WEIR_COUNT_LIMIT_MOST < INT64_C(1) << NUMBER_BITS, "a limit has room");
 #define NUMBER_MASK ((INT64_C(1) << NUMBER_BITS) - 1)
 #define KEPT_US (KEPT_S * INT64_C(1000000))
@@ -277,6 +277,12 @@ static void plan(const weir_limiter *limiter, weir_exchange_of_records *exchange
   name(limiter, limit, &exchange->operations[at], &exchange->texts[at]);
 }
 
+/* No request waits for it, and it is larger than what a decision asks. */
+static int64_t end_us(const weir_limiter *limiter) {
+  int64_t longest_us = limiter->deadline_us > EXCHANGE_US ? limiter->deadline_us : EXCHANGE_US;
+  return weir_monotonic_us() + longest_us;
+}
+
 static weir_status status_of(const weir_operation *operation) {
   switch (operation->outcome) {
     case WEIR_DONE:
@@ -331,8 +337,7 @@ static void set_some(weir_limiter *limiter, weir_exchange_of_records *exchange, 
                           .stake = WEIR_STAKE_WHOLE});
     plan(limiter, exchange, &sets[i], (weir_operation){.kind = WEIR_GET});
   }
-  weir_store_exec(limiter->store, exchange->operations, exchange->count,
-                  weir_monotonic_us() + limiter->deadline_us, why);
+  weir_store_exec(limiter->store, exchange->operations, exchange->count, end_us(limiter), why);
   for (size_t i = 0; i < count; i++)
     end_set(limiter, &sets[i], &exchange->operations[OPERATIONS_OF_ONE * i], stored_of(&sets[i]),
             now_us);
@@ -372,7 +377,7 @@ weir_status weir_limiter_read_limit(weir_limiter *limiter, weir_limit *limit,
   }
   char text[1][WEIR_COUNTER_KEY_MOST];
   name(limiter, limit, &get, text);
-  weir_store_exec(limiter->store, &get, 1, weir_monotonic_us() + limiter->deadline_us, &why);
+  weir_store_exec(limiter->store, &get, 1, end_us(limiter), &why);
   limit->status = status_of(&get);
   if (limit->status != WEIR_OK) {
     weir_message_set(message, "%s",

@@ -289,7 +289,9 @@ typedef struct weir_config_limiter {
       enforced; /* of WEIR_CONFIG_ALL_KEYS, the part that it denies: 0 in shadow mode, its own or of all */
   weir_config_headers headers;
   weir_config_log_keys log_keys;
-  int64_t cost; /* of a request that names none; default 1 */
+  int64_t cost;       /* of a request that names none; default 1 */
+  bool has_limits;    /* its keys have limits of their own in the store, ... */
+  bool absent_denies; /* ... and one that has none is denied */
   int64_t most; /* most= of all its rules that do not have one; 0: none. They say it already */
 } weir_config_limiter;
 

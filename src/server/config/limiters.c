@@ -109,10 +109,13 @@ static const char *const log_keys[] = {[WEIR_CONFIG_LOG_KEYS_OFF] = "off",
                                        [WEIR_CONFIG_LOG_KEYS_PLAIN] = "plain",
                                        NULL};
 
+static const char *const limit_places[] = {"off", "store", NULL};
+static const char *const absents[] = {"rule", "deny", NULL};
+
 /* A limiter's fields are read into this; choices are numbers there. */
 typedef struct limiter_fields {
   weir_config_limiter limiter; /* first: keys are put into tiers, which are read before */
-  int headers, log_keys;
+  int headers, log_keys, limits, absent;
   bool shadow;
 } limiter_fields;
 
@@ -302,6 +305,8 @@ static const weir_field limiter_table[] = {
     WEIR_ROW_READ("key", weir_read_key, limiter_fields, limiter.key),
     WEIR_ROW_RANGE("cost", NUMBER, limiter_fields, limiter.cost, 1, INT64_C(2147483648)),
     WEIR_ROW_RANGE("most", NUMBER, limiter_fields, limiter.most, 1, INT64_C(9007199254740992)),
+    WEIR_ROW_CHOICE("limits", limiter_fields, limits, limit_places),
+    WEIR_ROW_CHOICE("absent", limiter_fields, absent, absents),
     {.name = "tiers", .read = read_tiers},
     {.name = "overrides", .read = read_overrides},
     {.name = "overrides_file", .read = read_overrides_file},
@@ -333,6 +338,10 @@ void weir_read_limiters(weir_reader *reader, const weir_node *node, void *target
     give_all_most(reader, limiter);
     limiter->has_key = limiter->key.kind == WEIR_CONFIG_KEY_CLIENT || limiter->key.name != NULL;
     if (read.shadow || config->shadow) limiter->enforced = 0;
+    limiter->has_limits = read.limits != 0;
+    limiter->absent_denies = read.absent != 0;
+    if (limiter->absent_denies && !limiter->has_limits)
+      weir_fault(reader, item->key, "absent: deny: accepted with limits: store");
     limiter->headers = (weir_config_headers)read.headers;
     limiter->log_keys = (weir_config_log_keys)read.log_keys;
     if (item->value->kind == WEIR_NODE_MAPPING) {

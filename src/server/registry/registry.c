@@ -245,20 +245,37 @@ static weir_shared_store *store_of(const weir_registry *registry, const weir_con
   return registry->stores[store - registry->config->stores];
 }
 
-/* As weir_descriptors_source has it: the limiter for a rule, or NULL and a fault. */
-static weir_limiter *find_limiter(void *context, const weir_config_store *store, const char *rule,
-                                  weir_config_place place, const char *path) {
-  builder *self = context;
+/* The options of a limiter: its store's, and its own. */
+enum { LIMITS_US = 1000000 };
+static weir_limiter_options options_of(const weir_config_store *store,
+                                       const weir_config_limiter *config) {
+  weir_limiter_options options = store->options;
+  if (config != NULL && config->has_limits) options.limits_us = LIMITS_US;
+  if (config != NULL && config->absent_denies) options.flags |= WEIR_ABSENT_DENIES;
+  return options;
+}
+
+/* The limiter for a rule, or NULL and a fault. `config`: of whose limiter; NULL: of none. */
+static weir_limiter *find_limiter_of(builder *self, const weir_config_limiter *config,
+                                     const weir_config_store *store, const char *rule,
+                                     weir_config_place place, const char *path) {
   const weir_registry *registry = self->registry;
   weir_message message = {""};
   weir_limiter *limiter = NULL;
   if (rule == NULL || registry->config->store_count == 0 || !self->has_memory) return NULL;
   if (store == NULL)
     store = registry->config->stores; /* a fault already; the rule may be one too */
-  const meaning wanted = {store_of(registry, store), rule, &store->options};
+  const weir_limiter_options options = options_of(store, config);
+  const meaning wanted = {store_of(registry, store), rule, &options};
   weir_status status = share_limiter(self, &wanted, &limiter, &message);
   if (status != WEIR_OK) report(self, status, place, path, &message);
   return limiter;
+}
+
+/* As weir_descriptors_source has it. */
+static weir_limiter *find_limiter(void *context, const weir_config_store *store, const char *rule,
+                                  weir_config_place place, const char *path) {
+  return find_limiter_of(context, NULL, store, rule, place, path);
 }
 
 static weir_store *find_opened(void *context, const weir_config_store *store) {
@@ -273,7 +290,8 @@ static weir_store *find_opened(void *context, const weir_config_store *store) {
 static weir_shared_limiter *find_meant(const weir_registry *registry, const weir_registry *of,
                                        const weir_config_limiter *config, const char *rule) {
   if (rule == NULL || config->store == NULL) return NULL;
-  const meaning wanted = {store_of(of, config->store), rule, &config->store->options};
+  const weir_limiter_options options = options_of(config->store, config);
+  const meaning wanted = {store_of(of, config->store), rule, &options};
   return find_shared(registry, &wanted);
 }
 
@@ -327,14 +345,14 @@ static void add_named(builder *self, const weir_config_limiter *config) {
   named->index = registry->named_count++;
   named->prefix_length = (size_t)snprintf(named->prefix, sizeof named->prefix, "%s:", config->name);
   snprintf(path, sizeof path, "limiters.%s.rule", config->name);
-  named->own = find_limiter(self, config->store, config->rule, config->rule_place, path);
+  named->own = find_limiter_of(self, config, config->store, config->rule, config->rule_place, path);
 
   named->tiers = calloc(config->tier_count + 1, sizeof(weir_limiter *));
   for (size_t i = 0; named->tiers != NULL && i < config->tier_count; i++) {
     const weir_config_tier *tier = &config->tiers[i];
     if (tier->kind != WEIR_CONFIG_TIER_RULE) continue;
     snprintf(path, sizeof path, "limiters.%s.tiers.%s", config->name, tier->name);
-    named->tiers[i] = find_limiter(self, config->store, tier->rule, tier->place, path);
+    named->tiers[i] = find_limiter_of(self, config, config->store, tier->rule, tier->place, path);
   }
 
   if (self->old != NULL) take_places(self, config);

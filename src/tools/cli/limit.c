@@ -15,7 +15,7 @@
 #include "report.h"
 #include "session.h"
 
-enum { LINES_AT_ONCE = 1024, DEADLINE_US = 5000000 };
+enum { LINES_AT_ONCE = 1024 };
 
 /* What is written, and to whom. */
 typedef struct weir_limit_work {
@@ -206,9 +206,8 @@ int weir_cli_key_limit(const weir_cli_options *options) {
   }
   weir_limit_work work = {.options = options};
   const char *argument = options->arguments[1];
-  weir_limiter_options patient = options->limiter;
-  if (patient.deadline_us == 0) patient.deadline_us = DEADLINE_US;
-  weir_status status = weir_cli_session_open(options, &patient, &work.session, &work.message);
+  weir_status status =
+      weir_cli_session_open(options, &options->limiter, &work.session, &work.message);
   if (status != WEIR_OK) return fail(&work, "", status);
   work.period_us = find_period(work.session.limiter);
   weir_cli_session_connect(&work.session);
