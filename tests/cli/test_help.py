@@ -8,7 +8,7 @@ import unittest
 
 from program import ALLOWED, DENIED, PROGRAM, RULE, ProgramTest, environment, run
 
-COMMANDS = ("take", "peek", "refund", "settle", "reset", "run", "replay", "simulate", "bench", "doctor",
+COMMANDS = ("take", "peek", "refund", "settle", "reset", "limit", "run", "replay", "simulate", "bench", "doctor",
             "check", "explain", "serve")
 LINES_MOST, COLUMNS_MOST = 36, 80
 

@@ -90,6 +90,47 @@ class OnMemcached(Taking):
         told = self.ask("settle", rule, "--cost", "1,60", "--real", "1,300", "--at", str(at_us))
         self.assertEqual((told["costs"], told["real"], told["charged"], told["cut"]), ([1, 60], [1, 300], [1, 100], [0, 200]))
 
+    def limit(self, rule, *words, status=0, stdin=b""):
+        result = run("limit", *words, "--store", self.store, "--rule", rule, stdin=stdin)
+        self.assertEqual(result.returncode, status, result.stderr)
+        return said(result.stdout if status == 0 else result.stderr).decode().strip()
+
+    def test_a_key_gets_a_limit(self):
+        rule = "fixed-window:2/1h,most=5000"
+        self.assertEqual(self.limit(rule, "get", self.key), "absent")
+        for text, read in (("500/1h", "500"), ("7", "7"), ("blocked", "blocked"), ("none", "none")):
+            self.assertEqual(self.limit(rule, "set", self.key, text, "--for", "1h"), "set")
+            self.assertEqual(self.limit(rule, "get", self.key), read)
+        self.limit(rule, "set", self.key, "9")
+        self.limit(rule, "unset", self.key)
+        self.assertEqual(self.limit(rule, "get", self.key), "none")
+        self.assertEqual(self.limit(rule, "load", "-", stdin=f"{self.key}\t8\n\n".encode()), "1 set")
+        self.assertEqual(self.limit(rule, "get", self.key), "8")
+
+    def test_a_wrong_limit_is_refused(self):
+        rule = "fixed-window:2/1h,most=5000"
+        for words, why in ((("set", "k", "5/1m"), "a number, which may have /1h behind it, blocked and none"),
+                           (("set", "k", "0"), "accepted are 1 to 5000; to deny all"),
+                           (("set", "k", "5001"), "accepted are 1 to 5000"),
+                           (("set", "k"), "KEY and LIMIT are accepted"),
+                           (("get",), "KEY is accepted"),
+                           (("drop", "k"), "set, get, unset and load are accepted"),
+                           (("set", "k", "5", "--for", "401d"), "from 1s to 400d is accepted"),
+                           (("load", "/nowhere"), "cannot be read")):
+            self.assertIn(why, self.limit(rule, *words, status=2))
+        told = self.limit(rule, "load", "-", status=2, stdin=f"{self.key}\t9\nk 7\n".encode())
+        self.assertIn("line 2: KEY, a tab and LIMIT are accepted", told)
+        self.assertEqual(self.limit(rule, "get", self.key), "absent")
+        self.assertIn("most= in one of its rules", self.limit("fixed-window:2/1h", "set", "k", "5", status=2))
+
+    def test_a_request_brings_its_limit(self):
+        rule = "sliding-window:2/1h,most=50"
+        self.assertEqual(self.ask("take", rule, "--limit", "50")["remaining"], 49)
+        self.assertEqual(self.ask("take", rule, "--limit", "1")["decision"], "denied")
+        self.assertEqual(self.ask("take", rule)["remaining"], 0)
+        result = run("take", "--store", self.store, "--rule", rule, "--limit", "51", self.key)
+        self.assertIn(b"a limit of 51 for sliding-window:2/1h,most=50: accepted are 1 to 50", result.stderr)
+
     def test_nothing_is_charged_ahead(self):
         # A limiter alone at its keys would soon lease as much as it was asked for.
         for rule in ("sliding-window:1000/1d,lease=1s", "quota:1000/1d,lease=1s"):

@@ -100,12 +100,9 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .store_needed = true,
             .rule_needed = true,
             .summary = "set the limit of one key, or of millions, while limiters run",
-            .examples =
-                "weir limit set --store redis://cache1 --rule fixed-window:9/1m,most=500 alice "
-                "90/1m\n"
-                "weir limit set --rule sliding-window:100/1m,most=5000 mallory blocked --for 2h\n"
-                "psql -At -F \"$(printf '\\t')\" -c 'select key, per_minute from customers' |\n"
-                "  weir limit load --rule sliding-window:100/1m,most=5000 -\n",
+            .examples = "weir limit set --rule quota:9/1d,most=500 alice 90/1d\n"
+                        "weir limit set --rule quota:9/1d,most=500 mallory blocked --for 2h\n"
+                        "weir limit load --store redis://cache1 --rule quota:9/1d,most=500 FILE\n",
             .details =
                 "ACTION is set KEY LIMIT, get KEY, unset KEY or load FILE. LIMIT is a number up\n"
                 "to the rule's most=, with or without its period; blocked, which denies all; or\n"

@@ -60,6 +60,7 @@ enum weir_limiter_flag {
   WEIR_NO_CACHED_CELLS = 1,
   WEIR_NO_LOCAL_DENIAL = 2,
   WEIR_NO_COMBINING = 4,
+  WEIR_ABSENT_DENIES = 16,
   WEIR_NO_LEASES = 8
 };
 
@@ -92,6 +93,7 @@ typedef struct weir_limiter_options {
   uint32_t reserved;
   unsigned renew;
   uint32_t reserved_too;
+  int64_t limits_us;
 } weir_limiter_options;
 
 typedef struct weir_store weir_store;
@@ -261,6 +263,7 @@ typedef struct weir_limiter_counts {
   uint64_t settled_up_cost;
   uint64_t settled_down_cost;
   uint64_t settled_cut_cost;
+  uint64_t limits_lost;
 } weir_limiter_counts;
 
 int64_t weir_wait_bound_us(size_t bucket);
@@ -288,6 +291,26 @@ weir_status weir_decide_extra(weir_limiter *const *limiters, weir_request *reque
 weir_status weir_decide_known_extra(weir_limiter *const *limiters, weir_request *requests, const weir_extra *const *extras, size_t count, _Bool *known, weir_message *message);
 
 weir_status weir_decide_all_extra(weir_limiter *const *limiters, weir_request *requests, const weir_extra *const *extras, size_t count, size_t *denied_by, weir_message *message);
+
+typedef enum weir_limit_kind {
+  WEIR_KEY_LIMIT_ABSENT = 0,
+  WEIR_KEY_LIMIT_NONE = 1,
+  WEIR_KEY_LIMIT_NUMBER = 2,
+  WEIR_KEY_LIMIT_BLOCKED = 3
+} weir_limit_kind;
+
+typedef struct weir_limit {
+  const void *key;
+  size_t key_length;
+  unsigned kind;
+  int64_t limit;
+  int64_t for_us;
+  weir_status status;
+} weir_limit;
+
+weir_status weir_limiter_set_limits(weir_limiter *limiter, weir_limit *limits, size_t count, weir_message *message);
+
+weir_status weir_limiter_read_limit(weir_limiter *limiter, weir_limit *limit, weir_message *message);
 
 weir_status weir_check_all(weir_limiter *const *limiters, size_t count, weir_message *message);
 
