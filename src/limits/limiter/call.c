@@ -202,7 +202,7 @@ void weir_call_forget(weir_limiter *limiter, weir_memo_entry *entry) {
   bool unsure = entry->memo->unsure;
   entry->clock_steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   memset(entry->memo, 0, weir_memo_bytes(&limiter->stack));
-  if (limiter->limits_us > 0) weir_record_forget(limiter, entry);
+  if (limiter->limits_us > 0) weir_record_of(limiter, entry)->read_us = 0;
   entry->memo->must_peek = must_peek;
   entry->memo->unsure = unsure;
   if (limiter->known->forget != NULL) limiter->known->forget(limiter, entry);

@@ -18,7 +18,8 @@
  *     known.c     what answers without the store; denials
  *     here.c      one request on a store in this process: decided where it stands
  *     driver.c    joining the line of a key, waiting there; taking a group off it, its rounds
- *     record.c    the limit of a key, as it was set: reading it beside a group, setting it
+ *     record.c    the limit of a key, as it was set: reading it beside a group
+ *     limits.c    public entry points of those who set it
  *     lease.c     lots, which were charged ahead: using them, charging them
  *     refill.c    refilling lots that run out; giving back what has ended
  *     call.c      calls for reuse; what other threads do to their requests

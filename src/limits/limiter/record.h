@@ -4,7 +4,7 @@
 #ifndef WEIR_LIMITER_RECORD_H
 #define WEIR_LIMITER_RECORD_H
 
-#include "limiter/call.h"
+#include "limiter/limiter.h"
 
 /* What a process knows of a key's record; in the table, behind the key's memo. */
 typedef struct weir_record {
@@ -12,6 +12,23 @@ typedef struct weir_record {
   int64_t read_us; /* the stamp of the round that read it; 0: it is not known */
   int64_t lost_us; /* since then the store has had nothing, where it had this before; else 0 */
 } weir_record;
+
+/* What is stored: a kind (enum weir_limit_kind), and behind it a number up to 2^53. */
+enum { WEIR_RECORD_NUMBER_BITS = 56 };
+
+static inline unsigned weir_record_kind(int64_t stored) {
+  return (unsigned)(stored >> WEIR_RECORD_NUMBER_BITS);
+}
+
+static inline int64_t weir_record_number(int64_t stored) {
+  return stored & ((INT64_C(1) << WEIR_RECORD_NUMBER_BITS) - 1);
+}
+
+/* Of a locked entry, in a limiter that reads records. */
+static inline weir_record *weir_record_of(const weir_limiter *limiter,
+                                          const weir_memo_entry *entry) {
+  return (weir_record *)(void *)((char *)entry->memo + weir_memo_bytes(&limiter->stack));
+}
 
 /* Whether a group, whose requests have been taken and whose entry is locked, must read its key's record
  * before it is decided. Else its machine gets the limit that is known, and what that answers by itself
@@ -37,9 +54,6 @@ weir_record_read weir_record_absorb(weir_call *call, weir_group *group, bool rod
 /* Of a group that waited for it, and whose entry is locked: as weir_record_must_read() does of one that is
  * known. */
 void weir_record_apply(weir_call *call, weir_group *group);
-
-/* The clock was set back. */
-void weir_record_forget(const struct weir_limiter *limiter, weir_memo_entry *entry);
 
 /* A group that rode is decided: of requests that its record denies by itself it is told so. */
 void weir_record_tell(const weir_call *call, weir_group *group, bool blocks);
