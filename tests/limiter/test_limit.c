@@ -255,6 +255,33 @@ static void neighbours_have_limits_of_their_own(void **state) {
   }
 }
 
+/* Who holds a place keeps it; who enters is admitted by the limit that the key has now. */
+static void places_are_entered_by_the_limit_of_their_key(void **state) {
+  weir_limiter_options options = reading();
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    char url[STORE_URL_BYTES];
+    weir_reservation *made[3] = {NULL};
+    world w;
+    world_open(&w, stores_url(store, url), "in-flight:1/5m,name=h,most=5", &options);
+    set(w.limiter, "k", WEIR_KEY_LIMIT_NUMBER, 2);
+    for (int i = 0; i < 3; i++) {
+      weir_request request = ask(1, 0);
+      assert_int_equal(weir_limiter_reserve(w.limiter, &request, &made[i], NULL), WEIR_OK);
+      assert_int_equal(request.decision.limit, 2);
+      assert_int_equal(made[i] != NULL, i < 2);
+    }
+    set(w.limiter, "k", WEIR_KEY_LIMIT_NUMBER, 1);
+    assert_int_equal(weir_reservation_commit(made[0], NULL), WEIR_OK);
+    weir_request request = ask(1, 0);
+    assert_int_equal(weir_limiter_reserve(w.limiter, &request, &made[2], NULL), WEIR_OK);
+    assert_null(made[2]);
+    for (int i = 0; i < 2; i++)
+      weir_reservation_destroy(made[i]);
+    world_close(&w);
+  }
+}
+
 static uint64_t trips_of_take(world *w, const char *key) {
   weir_limiter_counts before = WEIR_LIMITER_COUNTS_INIT, after = WEIR_LIMITER_COUNTS_INIT;
   weir_limiter_read_counts(w->limiter, &before);
@@ -611,6 +638,7 @@ int main(void) {
       cmocka_unit_test(a_record_is_believed_for_its_time),
       cmocka_unit_test(a_record_above_most_counts_as_most),
       cmocka_unit_test(neighbours_have_limits_of_their_own),
+      cmocka_unit_test(places_are_entered_by_the_limit_of_their_key),
       cmocka_unit_test(reading_costs_a_trip_where_it_must),
       cmocka_unit_test(what_is_lost_is_believed_for_ten_minutes),
       cmocka_unit_test(a_key_without_a_record_may_be_denied),

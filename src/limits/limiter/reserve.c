@@ -353,8 +353,9 @@ static bool leave_place(weir_reservation *reservation) {
   weir_limiter *limiter = reservation->limiter;
   weir_held_place *place = reservation->place;
   weir_counts_add_places(limiter->counts, WEIR_PLACES_RELEASED, 1);
-  weir_place_left left =
-      weir_place_leave(limiter, place, limiter->hands_on && reservation->limit == 0);
+  /* One of another limit, or of a key whose limit may have become lower, is entered anew. */
+  bool hands_on = limiter->hands_on && reservation->limit == 0 && limiter->limits_us == 0;
+  weir_place_left left = weir_place_leave(limiter, place, hands_on);
   reservation->was_lost = left == WEIR_PLACE_WAS_LOST;
   if (left == WEIR_PLACE_HANDED_ON) {
     reservation->place = NULL;
