@@ -3,6 +3,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#ifdef WEIR_HAS_TLS
+#include <openssl/crypto.h>
+#endif
 
 #include <weir/word.h>
 
@@ -152,6 +155,10 @@ static int version(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is then an error like any other, and reported */
+#ifdef WEIR_HAS_TLS
+  /* OpenSSL cleans up at exit what other threads have used, and leaks some of it. The kernel takes it all. */
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+#endif
   if (argc < 2) {
     weir_cli_error("no command; see \"weir help\"");
     return WEIR_EXIT_USAGE;
