@@ -58,12 +58,11 @@ class Haproxy(Behind):
         self.change((THREE + "}", 'rule: "sliding-window:3/10s"}'))
         self.server.await_log("is in use now", 2)
         haproxy = self.start()
-        # The first of three places comes free 10.4 s after their cell began, of 2.5 s; over its edge, later.
-        await_that(lambda: 0.5 < time.time() % 2.5 < 1.5, "the inside of a cell")
         told = [haproxy.get(source="127.0.0.5") for _ in range(4)]
         self.assertEqual([status for status, _, _ in told], [200] * 3 + [429])
         self.assertEqual(told[3][1]["RateLimit-Policy"], '"api";q=3;w=10')
-        self.assertTrue(1 <= int(told[3][1]["Retry-After"]) <= 10)
+        # The first of three places comes free 10.4 s after their cell began, at the latest.
+        self.assertTrue(1 <= int(told[3][1]["Retry-After"]) <= 11)
 
     def test_a_group(self):
         self.change(("limiters:\n", "limiters:\n  few: {store: main, rule: \"quota:2/1d\"}\n"),
