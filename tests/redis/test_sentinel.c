@@ -340,6 +340,66 @@ static void an_ordered_failover_is_followed(void **state) {
   weir_store_close(store);
 }
 
+/* --- servers of different ages -----------------------------------------------------------------
+ */
+
+static int start_mixed(void **state) {
+  static const char *const with_module[] = {"--loadmodule", WEIR_INCREX_MODULE, NULL};
+  (void)state;
+  sentinel_start(&group, &(sentinel_options){.only_first = with_module});
+  return 0;
+}
+
+static long long calls(size_t which, const char *command) {
+  redisContext *plain = plain_connect(group.data[which]);
+  long long count = plain_calls(plain, command);
+  redisFree(plain);
+  return count;
+}
+
+/* Adds until sums go by INCREX. */
+static void add_until_in_one(weir_store *store, tally *sum) {
+  int64_t end_us = weir_monotonic_us() + PATIENCE_MS * INT64_C(1000);
+  for (long long before = calls(0, "increx"); calls(0, "increx") < before + 10; pause_ms(2)) {
+    add(store, sum);
+    if (weir_monotonic_us() > end_us) fail_msg("INCREX is not used: %s", sum->last.text);
+  }
+}
+
+static void assert_mortal(size_t which) {
+  redisContext *plain = plain_connect(group.data[which]);
+  assert_true(plain_do(plain, "PTTL " KEY) > 0);
+  redisFree(plain);
+}
+
+/* The replica does not know INCREX, by which its primary counted; then the first is back. */
+static void an_older_server_takes_over(void **state) {
+  (void)state;
+  tally sum = {0};
+  char url[SERVER_URL_BYTES];
+  sentinel_url(&group, NULL, NULL, url);
+  weir_store *store = open_store(url);
+  await_done(store, &sum);
+  add_until_in_one(store, &sum);
+  sentinel_await_replica(&group, 0);
+  long long kept = sum.done;
+  server_kill(group.data[0]);
+  add_until_followed(store, &sum, 1);
+  assert_in_range(sentinel_read(&group, 1, KEY), kept, sum.done + sum.unknown);
+  long long before = calls(1, "incrby");
+  nothing_is_lost_now(store, 1);
+  assert_true(calls(1, "incrby") >= before + 200);
+  assert_mortal(1);
+  server_restart(group.data[0]);
+  sentinel_await_replica(&group, 1);
+  sentinel_order_failover(&group);
+  add_until_followed(store, &sum, 0);
+  add_until_in_one(store, &sum);
+  nothing_is_lost_now(store, 0);
+  assert_mortal(0);
+  weir_store_close(store);
+}
+
 static void urls_are_read_with_care(void **state) {
   (void)state;
   static const char *const urls[][2] = {
@@ -375,7 +435,12 @@ int main(int count, char **arguments) {
       cmocka_unit_test(a_new_primary_is_followed),
       cmocka_unit_test(an_ordered_failover_is_followed),
   };
-  if (count > 1) return cmocka_run_group_tests(plain, start_plain, stop);
+  const struct CMUnitTest mixed[] = {
+      cmocka_unit_test(an_older_server_takes_over),
+  };
+  if (count > 1)
+    return cmocka_run_group_tests(plain, start_plain, stop) +
+           cmocka_run_group_tests(mixed, start_mixed, stop);
   int failed = cmocka_run_group_tests(secure, start_secure, stop);
   return failed + cmocka_run_group_tests(lies, start_three, stop);
 }
