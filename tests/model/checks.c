@@ -137,11 +137,21 @@ void check_leak(struct model *model, int rule, int64_t left) {
                 rule, left, model->world->leak[rule]);
 }
 
+/* What others take back where the store raises may have drained: then a refund finds less than its
+ * charge, and is refused. */
+static bool may_find_less(const struct model *model, const struct record *refund) {
+  bool in_vain = false;
+  for (int i = 0; i < RECORDS_MOST; i++)
+    in_vain |= model->world->records[i].state == DENIED && model->world->records[i].charged;
+  return in_vain && refund->wish == REFUNDS && model->settings.traits & WEIR_TRAIT_RAISE;
+}
+
 void check_decision(struct model *model, struct client *client, const weir_claim *request) {
   const struct record *record = record_of(model, client, request);
   model->decisions++;
   record_answered(model, client, request);
-  if (request->verdict.status != WEIR_OK && !client->late && !client->lost)
+  bool less = request->verdict.status == WEIR_BAD_COST && may_find_less(model, record);
+  if (request->verdict.status != WEIR_OK && !less && !client->late && !client->lost)
     check_fails(model, CHECK_STATUS, "client %d was told %s for nothing",
                 world_client_number(model, client), weir_status_name(request->verdict.status));
   bool leased = record->held > 0 && request->verdict.decision.source == WEIR_SOURCE_LOCAL;

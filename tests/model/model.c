@@ -74,7 +74,11 @@ static void classify(struct model *model) {
     if (wish == REFUNDS || wish == CANCELS || wish == SETTLES) model->gives_back = true;
     if (wish == SETTLES) model->settles = true;
   }
-  model->exact = alone && !model->gives_back && !(model->scope->flags & (LATE | OVERDUE));
+  bool alone_back = model->keeps_order && model->stack.count == 1 && model->gives_back &&
+                    !model->settles && model->scope->lease_us == 0 &&
+                    !(model->scope->flags & (EVICTION | LOCAL_DENIAL | OUTAGES));
+  model->exact =
+      (model->gives_back ? alone_back : alone) && !(model->scope->flags & (LATE | OVERDUE));
 }
 
 static bool configure(struct model *model) {

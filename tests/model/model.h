@@ -317,7 +317,7 @@ struct model {
   bool reads_clocks; /* answers must not be hurried: what follows depends on the clock then */
   bool gives_back;   /* some request is a refund, a cancel or a settlement */
   bool settles;      /* some request is a settlement */
-  bool exact;        /* nothing goes back: no matter by whose clock a bucket drains */
+  bool exact;        /* a bucket's bound is held by stamps as well */
   struct world *world;
   struct cluster *cluster; /* behind the world; NULL: one store */
   size_t world_bytes, memo_bytes, machine_bytes, operations_bytes, wallet_bytes;

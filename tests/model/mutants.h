@@ -22,18 +22,19 @@ struct mutant {
   void (*distort)(weir_operation *operation);                   /* the answer */
   void (*remember)(struct model *model, struct client *client); /* after a request */
   bool keeps_memo;                                              /* over a step of the clock */
-  bool never_late;    /* answers after the deadline are taken for good */
-  bool saturates;     /* SUB stops at 0 */
-  bool creates;       /* RAISE without refresh creates what is absent */
-  bool resends;       /* what got no answer is sent again */
-  bool late_admits;   /* the policy answers who is late as if the store were away */
-  bool looks_once;    /* no answer by the deadline is taken for silence */
-  bool keeps_reads;   /* a GET behind a redirected write is not repeated, ... */
-  bool reads_along;   /* ... or is, where that went */
+  bool never_late;  /* answers after the deadline are taken for good */
+  bool saturates;   /* SUB stops at 0 */
+  bool creates;     /* RAISE without refresh creates what is absent */
+  bool resends;     /* what got no answer is sent again */
+  bool late_admits; /* the policy answers who is late as if the store were away */
+  bool looks_once;  /* no answer by the deadline is taken for silence */
+  bool keeps_reads; /* a GET behind a redirected write is not repeated, ... */
+  bool reads_along; /* ... or is, where that went */
   bool resends_whole; /* an operation whose sum was executed */
   bool learns_ask;    /* ASK is taken for MOVED */
   bool asks_once;     /* one ASKING for all commands of an operation */
   unsigned unchecked; /* checks that would notice earlier, one bit each */
+  bool without_way;   /* nor for how long a refund may be on its way */
   bool without_p;     /* what denied requests have charged is not allowed for */
 
   /* Leases. */

@@ -260,12 +260,20 @@ static int64_t admitted_between(const struct model *model, int rule, int64_t fro
   return units;
 }
 
+/* Longer than an interval by clocks: what drains while clocks differ. By stamps that counts where
+ * charges go back, by another's clock than the one that saw them drain; and where the store raises, they
+ * are on their way for D besides. */
+static int64_t longer_us(const struct model *model, bool real) {
+  bool on_its_way = raises(model) && model->gives_back && !model->mutant->without_way;
+  return (real || model->gives_back ? 2 * SKEW_US : 0) + (on_its_way ? DEADLINE_US : 0);
+}
+
 /* Any interval [from, to] between the acts of two records. */
 static void check_interval(struct model *model, int i, int64_t from_us, int64_t to_us, bool real,
                            bool settlements) {
   const weir_rule *rule = &model->stack.rules[i];
   unsigned clients = 0;
-  int64_t span = to_us - from_us + (real ? 2 * SKEW_US : 0);
+  int64_t span = to_us - from_us + longer_us(model, real);
   int64_t most = rule->burst + (settlements ? rule->debt : 0);
   int64_t sum = admitted_between(model, i, from_us, to_us, real, settlements, &clients);
   int64_t excess = sum - most * rule->token_units - bucket_units(rule, span);
