@@ -334,7 +334,7 @@ static bool find_mistake(struct search *search, const struct mutant *mutant, boo
 
 static void run(struct search *search, const struct mutant *mutant, bool shortest, FILE *story,
                 struct verdict *verdict) {
-  bool mistaken = mutant != &no_mutant;
+  bool mistaken = mutant->killed_by != CHECK_NONE;
   bool failed = mistaken ? find_mistake(search, mutant, shortest) : explore_all(search);
   verdict->states = search->count;
   verdict->decisions = search->model.decisions;

@@ -139,7 +139,8 @@ static void on_absent(struct model *model, weir_operation *operation) {
       if (operation->kind == WEIR_ADD) operation->value = key->value;
       break;
     case WEIR_SUB: /* a store with RAISE is one that can only subtract from what it creates */
-      if (!operation->raised && model->settings.traits & WEIR_TRAIT_RAISE)
+      if (!operation->raised && model->settings.traits & WEIR_TRAIT_RAISE &&
+          !model->mutant->bounded)
         write_value(find_or_make(model, operation), operation->seed);
       operation->outcome = WEIR_ABSENT;
       break;
@@ -247,12 +248,19 @@ static bool raise(struct model *model, struct sent *sent) {
   return true;
 }
 
+/* A bounded subtraction adds nothing to a key of 0, as if none were there. */
+static bool is_spent(const struct model *model, const weir_operation *operation,
+                     const struct key *key) {
+  return model->mutant->bounded && operation->kind == WEIR_SUB && !operation->raised &&
+         key->value == 0;
+}
+
 bool store_execute(struct model *model, struct client *client, struct sent *sent) {
   weir_operation *operation = &sent->operation;
   int rule = (int)operation->counter.rule;
   struct key *key = store_find(model, rule, operation->counter.place, operation->counter.index,
                                operation->counter.entry);
-  bool present = key != NULL && key->present;
+  bool present = key != NULL && key->present && !is_spent(model, operation, key);
   int64_t before = present ? key->value : 0;
   check_operation(model, operation, key);
   if (operation->kind == WEIR_RAISE) {
