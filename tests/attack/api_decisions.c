@@ -272,6 +272,34 @@ static void call_return_leases(api_thread *thread) {
   api_check_status(thread, status, API_STATUS(OK) | API_STORE_AWAY, message);
 }
 
+/* Of a key of a request's, good or bad. */
+static weir_limit draw_limit(api_thread *thread, weir_limiter *limiter) {
+  api_kept drawn = {0};
+  api_request(thread, limiter, &drawn);
+  return (weir_limit){.key = drawn.request.key,
+                      .key_length = drawn.request.key_length,
+                      .kind = api_chance(thread, 5),
+                      .limit = (int64_t)api_chance(thread, 4),
+                      .for_us = (int64_t)api_chance(thread, 2) * 2000000};
+}
+
+static void call_set_limits(api_thread *thread) {
+  weir_limit limits[3];
+  weir_limiter *limiter = api_limiter(thread);
+  weir_message *message = api_message(thread);
+  for (size_t i = 0; i < 3; i++)
+    limits[i] = draw_limit(thread, limiter);
+  api_check_status(thread, weir_limiter_set_limits(limiter, limits, 3, message), API_ASKED,
+                   message);
+}
+
+static void call_read_limit(api_thread *thread) {
+  weir_limiter *limiter = api_limiter(thread);
+  weir_message *message = api_message(thread);
+  weir_limit limit = draw_limit(thread, limiter);
+  api_check_status(thread, weir_limiter_read_limit(limiter, &limit, message), API_ASKED, message);
+}
+
 const api_call api_decisions[] = {
     {"weir_limiter_take", 200, call_take},
     {"weir_limiter_take_up_to", 20, call_take_up_to},
@@ -288,6 +316,8 @@ const api_call api_decisions[] = {
     {"weir_limiter_refund", 30, call_refund},
     {"weir_limiter_settle", 30, call_settle},
     {"weir_limiter_reset", 6, call_reset},
+    {"weir_limiter_set_limits", 6, call_set_limits},
+    {"weir_limiter_read_limit", 6, call_read_limit},
     {"weir_limiter_return_leases", 6, call_return_leases},
     {NULL, 0, NULL},
 };
