@@ -193,6 +193,7 @@ typedef struct weir_rule_state {
   /* Of a plain charge that fits: what was there by estimate and in whole cells, and then with the requests
    * that are told so far; and what each is told. */
   int64_t used, whole;
+  int64_t room; /* of rules without classes: the largest cost that fits on top of these */
   int64_t reset_after_us;
 } weir_rule_state;
 

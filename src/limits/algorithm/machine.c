@@ -444,12 +444,17 @@ static bool machine_plan_plain(weir_machine *machine, int64_t now_us, weir_opera
 /* What is left behind a request of it. */
 static weir_decision machine_tell_plain(weir_rule_state *r, const weir_claim *request) {
   const weir_threshold *most = weir_ask_threshold(r->rule, &request->ask);
-  r->used += request->verdict.charge;
-  r->whole += request->verdict.charge;
-  int64_t room = most->capacity - r->used, by_upper = most->upper - r->whole;
+  r->room -= request->verdict.charge;
+  if (r->frame->stack->class_count > 0) {
+    r->used += request->verdict.charge;
+    r->whole += request->verdict.charge;
+    int64_t by_upper = most->upper - r->whole;
+    r->room = most->capacity - r->used;
+    if (r->room > by_upper) r->room = by_upper;
+  }
   return (weir_decision){.allowed = true,
                          .limit = most->capacity,
-                         .remaining = room < by_upper ? room : by_upper,
+                         .remaining = r->room,
                          .reset_after_us = r->reset_after_us,
                          .delay_us = request->verdict.decision.delay_us,
                          .cost = request->verdict.held + request->verdict.charge,

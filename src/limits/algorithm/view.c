@@ -32,7 +32,7 @@ static inline void remember(const weir_view *view, size_t i, const weir_ask *ask
   r->step = 0;
   r->charged = r->stays = r->conflict = r->went_back = r->tells = false;
   r->wanted = r->charge = r->unused = r->place = 0;
-  r->used = r->whole = r->reset_after_us = 0;
+  r->used = r->whole = r->room = r->reset_after_us = 0;
 }
 
 /* What a rule in no machine stands in. */

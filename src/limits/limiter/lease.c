@@ -166,7 +166,7 @@ static void count(weir_limiter *limiter, weir_memo_entry *entry, const weir_clai
                   at.now_us >= memo->denied_at_us && at.now_us < memo->denied_until_us;
   if (weir_stock_has_next_due(entry->leased->stock, &limiter->lease, at.now_us) && !entry->busy)
     ask_refill(limiter, entry, at.now_us);
-  bool counts = weir_ask_rank(&request->ask) >= weir_class_rank(entry->leased->stock->class);
+  bool counts = weir_class_is_within(entry->leased->stock->class, request->ask.class);
   if (may_use(request) && counts)
     weir_stock_count(entry->leased->stock, &limiter->lease, at.now_us,
                      for_many ? request->ask.cost * WEIR_LEASES_LOOK : request->ask.cost);

@@ -89,7 +89,7 @@ static bool is_usable(const weir_lot *lot, int64_t now_us) {
 }
 
 static bool is_for(const weir_lot *lot, unsigned class) {
-  return weir_class_rank(lot->class) <= weir_class_rank(class);
+  return weir_class_is_within(lot->class, class);
 }
 
 /* Adds a lot to one of lots[first .. end): where none is, or to one that was charged to the same

@@ -191,6 +191,11 @@ static inline unsigned weir_class_rank(unsigned number) {
   return number == 0 ? WEIR_RANK_MOST : number;
 }
 
+/* Whether a class ranks no higher than another. */
+static inline bool weir_class_is_within(unsigned number, unsigned other) {
+  return other == 0 || number - 1 < other; /* of none it is only within none */
+}
+
 /* The rules by which a process goes on while the store is away (memo/account.h): the same windows
  * and buckets, but counted in parts of a cost. A rule's limit and capacity are so many times as
  * large: weir_rule_parts(), fewer for a bucket whose unit of time is too coarse for that. A log
