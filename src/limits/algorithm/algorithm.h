@@ -118,9 +118,9 @@ typedef struct weir_memo {
   uint8_t must_peek;
   uint8_t denied_rank; /* of a class that was denied: it speaks for this and lower ones */
   bool unsure; /* what was charged or went back may not have: no settlement charges unseen */
-  int64_t look_until_us;    /* others swap this key too: until then look before swapping */
-  int64_t denied_cost;      /* costs from this on were denied; 0: none */
-  int64_t denied_limit;     /* of requests with this limit: weir_ask.limit */
+  int64_t look_until_us; /* others swap this key too: until then look before swapping */
+  int64_t denied_cost;   /* costs from this on were denied; 0: none */
+  int64_t denied_limit;  /* of requests with this limit: weir_ask.limit */
   int64_t ruled; /* what is known here is told by this limit, which the key has; 0: the rule's */
   int64_t denied_at_us;     /* at this time */
   int64_t denied_until_us;  /* and are denied without the store before this one */

@@ -190,8 +190,9 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   bool widened = made->limits_us == 0 || widen(made);
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();
-  if (pthread_mutex_init(&made->reserved_mutex, NULL) == 0 && has_memory && widened && made->table != NULL &&
-      made->counts != NULL && made->idle != NULL && weir_limiter_warn_of_short_cells(made))
+  if (pthread_mutex_init(&made->reserved_mutex, NULL) == 0 && has_memory && widened &&
+      made->table != NULL && made->counts != NULL && made->idle != NULL &&
+      weir_limiter_warn_of_short_cells(made))
     return WEIR_OK;
   weir_limiter_destroy(made);
   return weir_no_memory(message);

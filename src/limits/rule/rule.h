@@ -85,8 +85,8 @@ bool weir_rule_is_shared(const weir_rule *rule);
 /* Which of a key's places in a store is meant. An algorithm names it by place, index and entry; its
  * driver makes the text. */
 typedef enum weir_place {
-  WEIR_PLACE_COUNT, /* "<index>": a counter, a bucket's time, a quota's or an epoch's count */
-  WEIR_PLACE_OPEN,  /* "o<index>": which window of a quota is open */
+  WEIR_PLACE_COUNT,  /* "<index>": a counter, a bucket's time, a quota's or an epoch's count */
+  WEIR_PLACE_OPEN,   /* "o<index>": which window of a quota is open */
   WEIR_PLACE_ENTRY,  /* "<index>.<entry>": one entry of a log, or a count of a pool's cell; entries
                         begin with 1 */
   WEIR_PLACE_TENANT, /* "t<index>.<entry>": of one tenant in a pool's cell */
