@@ -1,5 +1,5 @@
 /* Requests that bring a limit of their own: each is decided as by a rule with that limit which shares the
- * counts. On every store. */
+ * counts, also where it is of a class. On every store. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,14 +28,21 @@ static weir_request ask(int64_t cost, unsigned flags) {
   return (weir_request){.key = "k", .key_length = 1, .cost = cost, .flags = flags};
 }
 
-static weir_decision decide(weir_limiter *limiter, int64_t limit, weir_request request) {
+static weir_decision decide_in(weir_limiter *limiter, int64_t limit, const char *class_name,
+                               weir_request request) {
   weir_extra extra = WEIR_EXTRA_INIT;
   const weir_extra *extras[1] = {&extra};
+  bool says = limit != 0 || class_name != NULL;
   weir_message why = {""};
   extra.limit = limit;
-  if (weir_decide_extra(&limiter, &request, limit != 0 ? extras : NULL, 1, &why) != WEIR_OK)
+  extra.class_name = class_name;
+  if (weir_decide_extra(&limiter, &request, says ? extras : NULL, 1, &why) != WEIR_OK)
     fail_msg("%s", why.text);
   return request.decision;
+}
+
+static weir_decision decide(weir_limiter *limiter, int64_t limit, weir_request request) {
+  return decide_in(limiter, limit, NULL, request);
 }
 
 static weir_decision take(weir_limiter *limiter, int64_t limit, int64_t cost) {
@@ -49,23 +56,29 @@ typedef struct family {
   int64_t cost_most;
 } family;
 
+#define CLASSES ",classes=low:50%%|high:80%%"
+
 static const family families[] = {
-    {"fixed", "fixed-window:%" PRId64 "/1m,name=f,most=5000", {10, 5000, 3, 40}, {0}, 9},
+    {"fixed", "fixed-window:%" PRId64 "/1m,name=f,most=5000" CLASSES, {10, 5000, 3, 40}, {0}, 9},
     {"sliding",
-     "sliding-window:%" PRId64 "/1m,cells=8,name=s,most=5000",
+     "sliding-window:%" PRId64 "/1m,cells=8,name=s,most=5000" CLASSES,
      {10, 5000, 3, 40},
      {0},
      9},
-    {"strict", "sliding-window:%" PRId64 "/1m,strict,name=t,most=900", {10, 900, 1, 12}, {0}, 9},
-    {"log", "sliding-log:%" PRId64 "/1m,name=l,most=30", {10, 30, 1, 12}, {0}, 1},
-    {"quota", "quota:%" PRId64 "/1m,name=q,most=5000", {10, 5000, 3, 40}, {0}, 9},
+    {"strict",
+     "sliding-window:%" PRId64 "/1m,strict,name=t,most=900" CLASSES,
+     {10, 900, 1, 12},
+     {0},
+     9},
+    {"log", "sliding-log:%" PRId64 "/1m,name=l,most=30" CLASSES, {10, 30, 1, 12}, {0}, 1},
+    {"quota", "quota:%" PRId64 "/1m,name=q,most=5000" CLASSES, {10, 5000, 3, 40}, {0}, 9},
     {"token",
-     "token-bucket:%" PRId64 "/1m,burst=%" PRId64 ",name=b,most=800",
+     "token-bucket:%" PRId64 "/1m,burst=%" PRId64 ",name=b,most=800" CLASSES,
      {20, 800, 4, 40},
      {10, 400, 2, 20},
      5},
     {"leaky",
-     "leaky-bucket:%" PRId64 "/1m,queue=%" PRId64 ",name=y,most=800",
+     "leaky-bucket:%" PRId64 "/1m,queue=%" PRId64 ",name=y,most=800" CLASSES,
      {20, 800, 4, 40},
      {9, 399, 1, 19},
      3},
@@ -80,11 +93,12 @@ static const char *write_rule(const family *of, int i, char text[TEXT_BYTES]) {
 }
 
 /* By a process that has just begun, and whose rule has this limit. */
-static weir_decision decide_as_rule(world *w, const family *of, int i, weir_request request) {
+static weir_decision decide_as_rule(world *w, const family *of, int i, const char *class_name,
+                                    weir_request request) {
   char text[TEXT_BYTES];
   weir_limiter_options options = patient();
   weir_limiter *limiter = world_limiter(w, write_rule(of, i, text), &options);
-  weir_decision decision = decide(limiter, 0, request);
+  weir_decision decision = decide_in(limiter, 0, class_name, request);
   weir_limiter_destroy(limiter);
   return decision;
 }
@@ -108,6 +122,8 @@ static void set(weir_limiter *limiter, const char *key, unsigned kind, int64_t l
 
 /* Costs that never fit, requests that are content with less and looks among them. The limit comes with
  * the request, or it is set for the key by another process, a second before. */
+static const char *const class_names[3] = {NULL, "low", "high"};
+
 static void check_family(int store, const family *of, bool is_set) {
   char urls[2][STORE_URL_BYTES], text[TEXT_BYTES], where[TEXT_BYTES];
   weir_limiter_options options = patient(), plain = patient();
@@ -124,6 +140,7 @@ static void check_family(int store, const family *of, bool is_set) {
     if (changes) i = (int)chance(&seed, LIMITS);
     uint32_t what = chance(&seed, 10);
     unsigned flags = what == 0 ? WEIR_REQUEST_PEEK : what < 3 ? WEIR_REQUEST_UP_TO : 0;
+    const char *class_name = class_names[chance(&seed, 3)];
     weir_request request = ask(1 + chance(&seed, (uint32_t)of->cost_most), flags);
     at_us += chance(&seed, 12) == 0 ? 20 * SECOND_US : chance(&seed, 500000);
     if (is_set && changes) {
@@ -133,8 +150,9 @@ static void check_family(int store, const family *of, bool is_set) {
     }
     world_set(&limited, at_us);
     world_set(&ruled, at_us);
-    weir_decision one = decide(limited.limiter, i == 0 || is_set ? 0 : of->limits[i], request);
-    assert_alike(where, n, one, decide_as_rule(&ruled, of, i, request));
+    int64_t limit = i == 0 || is_set ? 0 : of->limits[i];
+    weir_decision one = decide_in(limited.limiter, limit, class_name, request);
+    assert_alike(where, n, one, decide_as_rule(&ruled, of, i, class_name, request));
   }
   weir_limiter_destroy(writer);
   world_close(&limited);

@@ -158,12 +158,13 @@ static bool deny(const weir_view *view, weir_claim *request) {
   return true;
 }
 
+/* What never fits under that limit is told so, as it is where nothing was denied. */
 __attribute__((cold, noinline)) static bool deny_limited(const weir_view *view, int64_t limit,
                                                          weir_claim *request) {
   weir_stack limited;
   weir_stack_set_limit(view->stack, limit, &limited);
   const weir_view of_limit = {&limited, view->settings, view->memo, view->now_us};
-  return deny(&of_limit, request);
+  return settle_never(&limited, view->now_us, request) || deny(&of_limit, request);
 }
 
 bool weir_settle_locally(const weir_view *view, weir_claim *request) {

@@ -458,8 +458,7 @@ int64_t weir_rule_limit_least(const weir_rule *rule) {
 }
 
 void weir_stack_set_limit(const weir_stack *stack, int64_t limit, weir_stack *limited) {
-  limited->count = stack->count;
-  limited->count_all = stack->count_all;
+  memcpy(limited, stack, offsetof(weir_stack, rules));
   memcpy(limited->rules, stack->rules, stack->count * sizeof stack->rules[0]);
   weir_rule_set_limit(&limited->rules[weir_stack_steered(stack)], limit);
 }
