@@ -510,10 +510,9 @@ static void machine_leave_plain(weir_machine *machine) {
  */
 
 /* What is charged for higher classes alone leaves no more room for a class that was denied. */
-static void machine_keep_denial(const weir_frame *frame) {
+__attribute__((cold, noinline)) static void machine_keep_denial(const weir_frame *frame) {
   weir_memo *memo = frame->memo;
-  for (const weir_claim *request = frame->requests; memo->denied_cost != 0 && request != NULL;
-       request = request->next)
+  for (const weir_claim *request = frame->requests; request != NULL; request = request->next)
     if (request->ask.kind != WEIR_TAKE || request->ask.terms == WEIR_DEBT ||
         weir_ask_rank(&request->ask) <= memo->denied_rank)
       memo->denied_cost = 0;
@@ -575,7 +574,7 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   machine->away = machine->gone = false;
   machine->pauses = 0;
   machine->course = courses[requests->ask.kind];
-  machine_keep_denial(frame);
+  if (frame->memo->denied_cost != 0) machine_keep_denial(frame);
   machine->plain = !machine_looks_first(machine) && machine_plan_plain(machine, now_us, operations);
   if (machine->plain) return WEIR_TURN_EXECUTE;
   frame->blind = false;

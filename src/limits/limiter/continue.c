@@ -312,8 +312,9 @@ static void hold_admitted(const weir_inside *inside, weir_account *account,
   weir_decision decision;
   int64_t owed;
   for (const weir_claim *request = requests; request != NULL; request = request->next)
-    if (request->ask.kind == WEIR_TAKE && !request->verdict.in_account &&
-        request->verdict.status == WEIR_OK && request->verdict.decision.allowed)
+    if (request->ask.kind == WEIR_TAKE && !weir_ask_is_ahead(&request->ask) &&
+        !request->verdict.in_account && request->verdict.status == WEIR_OK &&
+        request->verdict.decision.allowed)
       weir_continue_admit(inside, account, request, secret, WEIR_CONTINUE_HOLDS, &decision, &owed);
 }
 

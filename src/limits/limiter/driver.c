@@ -343,7 +343,7 @@ void weir_call_execute(weir_call *first) {
  */
 
 /* A machine goes on, and plans its next round behind what others have planned. */
-static void resume(weir_call *call, weir_group *group, int64_t now_us, bool late) {
+static inline void resume(weir_call *call, weir_group *group, int64_t now_us, bool late) {
   weir_round *round = &call->round;
   weir_machine *machine = group->machine;
   if (now_us < group->not_before_us) now_us = group->not_before_us;
@@ -366,7 +366,8 @@ static void leave(weir_call *call, weir_group *group) {
 
 /* The record is there, or is not: the machine starts, or goes on where it was charged meanwhile. What may
  * not stay of that goes back as if it were late. */
-static void resume_read(weir_call *call, weir_group *group, int64_t now_us, bool late) {
+__attribute__((cold, noinline)) static void resume_read(weir_call *call, weir_group *group,
+                                                        int64_t now_us, bool late) {
   weir_memo_entry *entry = group->entry;
   weir_operation read;
   bool rode = group->reads == WEIR_RECORD_RIDES;

@@ -116,7 +116,7 @@ static const struct option {
     [MOST] = {"most", true, 0, WEIR_KIND_SHARED,
               "accepted is a whole number, the largest limit that the name will have"},
     [CLASSES] =
-        {"classes", true, 0, 0,
+        {"classes", true, 0, WEIR_KIND_SHARED,
          "accepted are 1 to 8 of NAME:PART with | between them; NAME is 1 to 32 of A-Z a-z 0-9 "
          "_ . -, PART is 1% to 100%, or a whole number"},
     [NAME] = {"name", true, 0, 0, "accepted are 1 to 32 of A-Z a-z 0-9 _ . -"},
