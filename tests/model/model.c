@@ -81,6 +81,13 @@ static void classify(struct model *model) {
       (model->gives_back ? alone_back : alone) && !(model->scope->flags & (LATE | OVERDUE));
 }
 
+void model_keep_nothing_back(weir_rule *rule) {
+  int64_t lease_us = rule->lease_us;
+  rule->lease_us = 0;
+  weir_rule_set_limit(rule, rule->limit);
+  rule->lease_us = lease_us;
+}
+
 static bool configure(struct model *model) {
   const struct scope *scope = model->scope;
   weir_message message;
@@ -104,9 +111,8 @@ static bool configure(struct model *model) {
   set_settings(model);
   for (size_t i = 0; i < model->stack.count && scope->lease_us > 0; i++) {
     weir_rule *rule = &model->stack.rules[i];
-    int64_t drains = rule->limit * scope->lease_us + rule->period_us - 1;
     rule->lease_us = scope->lease_us;
-    if (weir_rule_moves_in_time(rule)) rule->reserve = drains / rule->period_us;
+    weir_rule_set_limit(rule, rule->limit); /* which finds what a bucket keeps back */
   }
   model->hasty = model->settings;
   model->hasty.ahead_us = 2 * SKEW_US + HASTY_US;
@@ -117,7 +123,7 @@ static bool configure(struct model *model) {
   }
   model->another = model->stack;
   for (size_t i = 0; i < model->stack.count; i++) {
-    model->another.rules[i].reserve = 0;
+    model_keep_nothing_back(&model->another.rules[i]);
     int64_t most = model->another.rules[i].most, greater = model->another.rules[i].limit + 1;
     if (scope->flags & TEXTS) model->another.rules[i].limit = most > 0 ? most : greater;
   }

@@ -336,6 +336,9 @@ bool model_open(struct model *model, const struct scope *scope, const struct mut
 void model_close(struct model *model);
 void world_reset(struct model *model);
 
+/* A bucket gives all of its burst at once, as one without a lease. */
+void model_keep_nothing_back(weir_rule *rule);
+
 /* requests.c: the text of a scope's requests. */
 void requests_read(struct model *model);
 

@@ -23,7 +23,7 @@ static size_t reads_first(const weir_machine *machine, size_t landed) {
 
 static void no_reserve(weir_stack *stack, weir_settings *settings) {
   (void)settings;
-  stack->rules[0].reserve = 0;
+  model_keep_nothing_back(&stack->rules[0]);
 }
 
 static void open_too_early(const struct model *model, const struct client *client,
