@@ -27,8 +27,8 @@ static const char *const rules[] = {
     "token-bucket:5/1h,burst=10,classes=batch:60%|free:80%",
     "leaky-bucket:10/1h,queue=9,classes=batch:60%|free:80%",
     "fixed-window:10/1h,classes=batch:60%|free:80%;quota:1000/1d",
-    "sliding-window:99/1h;fixed-window:10/1m,classes=batch:60%|free:80%;quota:50/1d,classes=batch:"
-    "99%|free:100%",
+    ("sliding-window:99/1h;fixed-window:10/1m,classes=batch:60%|free:80%;"
+     "quota:50/1d,classes=batch:99%|free:100%"),
     "sliding-log:10/1h,classes=batch:60%|free:80%;sliding-log:500/1d",
 };
 enum { RULES = sizeof rules / sizeof rules[0] };
