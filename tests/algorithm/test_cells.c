@@ -62,9 +62,9 @@ static void rounds_the_weighted_estimate_half_up(void **state) {
   weir_rule rule = rule_of("sliding-window:10/10s,cells=1");
   weir_cell cells[3] = {{5, 0}, {3, 0}, {0, 0}};
   weir_cell_span span = span_at(&rule, 15000000, cells); /* 4999999 of 10000000 left: 2.4999995 */
-  assert_int_equal(weir_cells_remaining(&rule, &rule.thresholds[0], &span), 10 - 3 - 2);
+  assert_int_equal(weir_cells_remaining(&rule, weir_rule_threshold(&rule, 0), &span), 10 - 3 - 2);
   span = span_at(&rule, 14999999, cells); /* exactly half of 5: 2.5 */
-  assert_int_equal(weir_cells_remaining(&rule, &rule.thresholds[0], &span), 10 - 3 - 3);
+  assert_int_equal(weir_cells_remaining(&rule, weir_rule_threshold(&rule, 0), &span), 10 - 3 - 3);
 }
 
 static void counts_the_edge_whole_under_strict(void **state) {
@@ -72,7 +72,7 @@ static void counts_the_edge_whole_under_strict(void **state) {
   weir_rule rule = rule_of("sliding-window:10/10s,cells=1,strict");
   weir_cell cells[3] = {{5, 0}, {3, 0}, {0, 0}};
   weir_cell_span span = span_at(&rule, 15000000, cells);
-  assert_int_equal(weir_cells_remaining(&rule, &rule.thresholds[0], &span), 2);
+  assert_int_equal(weir_cells_remaining(&rule, weir_rule_threshold(&rule, 0), &span), 2);
   span = span_at(&rule, 19999999, cells); /* nothing of it is left */
   assert_int_equal(span.left_us, 0);
 }
@@ -83,7 +83,7 @@ static void holds_the_sum_of_whole_cells_under_its_bound(void **state) {
   weir_cell cells[6] = {{90, 0}, {30, 0}, {30, 0}, {0, 0}, {0, 0}, {0, 0}};
   weir_cell_span span =
       span_at(&rule, 10900000, cells); /* estimate 60 + 9: 31 would fit by itself */
-  assert_int_equal(weir_cells_remaining(&rule, &rule.thresholds[0], &span), 0);
+  assert_int_equal(weir_cells_remaining(&rule, weir_rule_threshold(&rule, 0), &span), 0);
 }
 
 /* By definition: the first later microsecond at which the cost fits. */
@@ -97,7 +97,7 @@ static int64_t fits_after(const weir_rule *rule, const weir_cell *cells, int64_t
   }
   for (int64_t cell = span.last + 1; cell < first + count; cell++)
     later[span.last - span.first].count += cells[cell - first].count; /* known, and ahead */
-  return weir_cells_remaining(rule, &rule->thresholds[0], &span) >= cost;
+  return weir_cells_remaining(rule, weir_rule_threshold(rule, 0), &span) >= cost;
 }
 
 static void finds_the_shortest_wait_exactly(void **state) {
@@ -116,7 +116,8 @@ static void finds_the_shortest_wait_exactly(void **state) {
     for (int i = 0; i < count; i++)
       cells[i].count = rand_r(&seed) % 12;
     int64_t cost = 1 + rand_r(&seed) % 20;
-    int64_t wait_us = weir_cells_retry_after(&rule, &rule.thresholds[0], &span, now_us, cost);
+    int64_t wait_us =
+        weir_cells_retry_after(&rule, weir_rule_threshold(&rule, 0), &span, now_us, cost);
     assert_true(fits_after(&rule, cells, span.first, count, now_us, wait_us, cost));
     if (wait_us == 0) continue;
     assert_false(fits_after(&rule, cells, span.first, count, now_us, wait_us - 1, cost));

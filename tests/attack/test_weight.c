@@ -6,7 +6,7 @@
 
 #include "attack/heap.h"
 
-enum { KEYS = 100, KB = 1024, UNUSED_MOST = 20 * KB, USED_MOST = 72 * KB, AWAY_MOST = 184 * KB };
+enum { KEYS = 100, KB = 1024, UNUSED_MOST = 10 * KB, USED_MOST = 64 * KB, AWAY_MOST = 168 * KB };
 
 #define EIGHT_RULES                                                                      \
   "sliding-window:100/1h;quota:100/1h;token-bucket:100/1h;leaky-bucket:100/1h,queue=99;" \

@@ -48,9 +48,9 @@ const struct truth *truth_of(const struct model *model, int rule) {
 
 int64_t class_limit(const weir_rule *rule, unsigned class) {
   int64_t whole = rule->burst > 0 ? rule->burst - rule->reserve : rule->limit;
-  if (class == 0 || class > rule->class_count) return whole;
-  const weir_class *of = &rule->classes[class - 1];
-  int64_t part = of->percent ? whole * of->part / 100 : of->part;
+  if (class == 0 || rule->classes_length == 0) return whole;
+  int64_t percent = rule->percents[class - 1];
+  int64_t part = percent > 0 ? whole * percent / 100 : rule->class_capacities[class - 1];
   return part > 0 ? part : 1;
 }
 

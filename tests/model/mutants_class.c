@@ -3,12 +3,13 @@
 
 static void judge_by_all(weir_stack *stack, weir_settings *settings) {
   (void)settings;
-  stack->rules[0].thresholds[1] = stack->rules[0].thresholds[0];
+  stack->rules[0].class_capacities[0] = stack->rules[0].capacity;
 }
 
 static void judge_none_by_part(weir_stack *stack, weir_settings *settings) {
   (void)settings;
-  stack->rules[0].thresholds[0] = stack->rules[0].thresholds[2];
+  stack->rules[0].capacity = stack->rules[0].class_capacities[1];
+  stack->rules[0].upper = weir_rule_upper_of(&stack->rules[0], stack->rules[0].capacity);
 }
 
 const struct mutant class_mutants[] = {

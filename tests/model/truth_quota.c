@@ -142,7 +142,7 @@ static void bound(struct model *model, int i) {
     const struct key *key = &world->keys[n];
     if (!is_count(key, i)) continue;
     if (model->settles) check_admitted(model, i, key, limit, 0);
-    for (unsigned class = 1; class <= model->stack.rules[i].class_count; class ++)
+    for (unsigned class = 1; class <= model->stack.class_count; class ++)
       check_admitted(model, i, key, class_limit(&model->stack.rules[i], class) + world->slack[i],
                      class);
     if (key->owed > most && !model->stack.rules[i].count_all)

@@ -219,7 +219,7 @@ static void bound_with(struct model *model, int i, bool settlements, unsigned cl
 }
 
 static void bound(struct model *model, int i) {
-  for (unsigned class = 0; class <= model->stack.rules[i].class_count; class ++)
+  for (unsigned class = 0; class <= model->stack.class_count; class ++)
     bound_with(model, i, false, class);
   if (model->settles && !model->stack.rules[i].count_all) bound_with(model, i, true, 0);
 }

@@ -138,8 +138,8 @@ static void gives_each_class_a_part(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     weir_rule rule = parsed(cases[i].text);
     for (size_t n = 0; n < 3; n++) {
-      assert_int_equal(rule.thresholds[n].capacity, cases[i].capacity[n]);
-      assert_int_equal(rule.thresholds[n].upper, cases[i].upper[n]);
+      assert_int_equal(weir_rule_threshold(&rule, (unsigned)n).capacity, cases[i].capacity[n]);
+      assert_int_equal(weir_rule_threshold(&rule, (unsigned)n).upper, cases[i].upper[n]);
     }
     assert_int_equal(rule.capacity, cases[i].capacity[0]);
   }
@@ -157,8 +157,8 @@ static void a_stack_has_the_classes_of_its_rules(void **state) {
   assert_int_equal(weir_stack_find_class(&stack, "b"), 2);
   assert_int_equal(weir_stack_find_class(&stack, "c"), 0);
   assert_int_equal(weir_stack_find_class(&stack, ""), 0);
-  assert_int_equal(stack.rules[0].thresholds[1].capacity, 7);
-  assert_int_equal(stack.rules[1].thresholds[1].capacity, 5);
+  assert_int_equal(weir_rule_threshold(&stack.rules[0], 1).capacity, 7);
+  assert_int_equal(weir_rule_threshold(&stack.rules[1], 1).capacity, 5);
   assert_int_equal(weir_stack_least_of_class(&stack, 0), 7);
   assert_int_equal(weir_stack_least_of_class(&stack, 1), 5);
   weir_stack_list_classes(&stack, list);

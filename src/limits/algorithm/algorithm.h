@@ -67,7 +67,7 @@ static inline void weir_settings_set_margins(weir_settings *settings, int64_t de
  * ever admits. A bucket has drained of what is still held. */
 static inline int64_t weir_ask_remaining(const weir_rule *rule, const weir_ask *ask, int64_t left,
                                          int64_t room) {
-  int64_t capacity = weir_ask_threshold(rule, ask)->capacity;
+  int64_t capacity = weir_ask_capacity(rule, ask);
   return left < capacity - room ? left + room : capacity;
 }
 
@@ -190,10 +190,10 @@ typedef struct weir_rule_state {
   int64_t unused; /* ... this was not admitted and goes back */
   int64_t place;  /* what is charged: a window's cell, a quota's start; else 0 */
 
-  /* Of a plain charge that fits: what was there by estimate and in whole cells, and then with the requests
-   * that are told so far; and what each is told. */
+  /* Of a plain charge that fits: the largest cost that fitted; of rules with classes what was there by
+   * estimate and in whole cells, and then with the requests that are told so far; and what each is told. */
+  int64_t room;
   int64_t used, whole;
-  int64_t room; /* of rules without classes: the largest cost that fits on top of these */
   int64_t reset_after_us;
 } weir_rule_state;
 

@@ -125,8 +125,12 @@ static inline bool weir_ask_is_member(const weir_ask *ask) {
 }
 
 /* How far it may fill a rule. */
-static inline const weir_threshold *weir_ask_threshold(const weir_rule *rule, const weir_ask *ask) {
-  return &rule->thresholds[ask->class];
+static inline weir_threshold weir_ask_threshold(const weir_rule *rule, const weir_ask *ask) {
+  return weir_rule_threshold(rule, ask->class);
+}
+
+static inline int64_t weir_ask_capacity(const weir_rule *rule, const weir_ask *ask) {
+  return weir_rule_capacity_of(rule, ask->class);
 }
 
 static inline unsigned weir_ask_rank(const weir_ask *ask) {

@@ -38,7 +38,7 @@ int64_t weir_bucket_full(const weir_rule *rule) {
 }
 
 int64_t weir_bucket_full_of(const weir_rule *rule, const weir_ask *ask) {
-  return weir_ask_threshold(rule, ask)->capacity * rule->token_units;
+  return weir_ask_capacity(rule, ask) * rule->token_units;
 }
 
 int64_t weir_bucket_deepest(const weir_rule *rule) {
@@ -69,7 +69,7 @@ static int64_t bucket_free_units(const weir_rule *rule, int64_t ahead, const wei
 int64_t weir_bucket_room(const weir_rule *rule, int64_t ahead, const weir_ask *ask) {
   int64_t late;
   int64_t room = bucket_free_units(rule, ahead, ask, &late) / rule->token_units;
-  int64_t capacity = rule->thresholds[ask != NULL ? ask->class : 0].capacity;
+  int64_t capacity = weir_rule_capacity_of(rule, ask != NULL ? ask->class : 0);
   if (room <= 0 || late > 0) return 0;
   return room < capacity ? room : capacity;
 }

@@ -244,8 +244,8 @@ static bool swap_plan_plain(weir_rule_state *r) {
 static bool swap_end_plain(weir_rule_state *r, const weir_operation *operation) {
   const weir_bucket_state *state = r->state;
   swap_cache(r, operation, state->written);
-  r->used = r->whole = (state->before + r->rule->token_units - 1) / r->rule->token_units;
-  weir_plain_fits(r); /* it does: plan has looked */
+  int64_t used = (state->before + r->rule->token_units - 1) / r->rule->token_units;
+  weir_plain_fits(r, used, used); /* it does: plan has looked */
   r->reset_after_us = weir_bucket_us(r->rule, state->ahead);
   return true;
 }

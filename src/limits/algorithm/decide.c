@@ -62,7 +62,7 @@ weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision fig
     if (first || speaks) {
       spoken = *figure;
       spoken.rule = (uint32_t)i;
-      spoken.limit = weir_ask_threshold(&stack->rules[i], &request->ask)->capacity;
+      spoken.limit = weir_ask_capacity(&stack->rules[i], &request->ask);
     }
     first = false;
   }

@@ -131,7 +131,7 @@ static int64_t held_until_entry(const weir_rule_state *r, int64_t epoch, int64_t
 
 static int64_t in_flight_room(const weir_rule_state *r, const weir_ask *ask) {
   const in_flight_state *state = r->state;
-  int64_t limit = weir_ask_threshold(r->rule, ask)->capacity;
+  int64_t limit = weir_ask_capacity(r->rule, ask);
   int64_t most = state->count[NOW];
   if (state->ahead && state->count[NEXT] > most) most = state->count[NEXT];
   return most < limit ? limit - most : 0;
@@ -141,7 +141,7 @@ static int64_t in_flight_room(const weir_rule_state *r, const weir_ask *ask) {
 static bool in_flight_some_free(const weir_rule_state *r) {
   const in_flight_state *state = r->state;
   for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next)
-    if (state->count[NOW] < weir_ask_threshold(r->rule, &request->ask)->capacity) return true;
+    if (state->count[NOW] < weir_ask_capacity(r->rule, &request->ask)) return true;
   return false;
 }
 

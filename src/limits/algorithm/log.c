@@ -103,7 +103,7 @@ static int64_t log_own_position(const log_state *state) {
 
 /* Its L, by the class of the request, which is alone. */
 static int64_t log_limit(const weir_rule_state *r) {
-  return weir_ask_threshold(r->rule, &r->frame->requests->ask)->capacity;
+  return weir_ask_capacity(r->rule, &r->frame->requests->ask);
 }
 
 /* Of the entry that the next request, or the one being charged, is measured against; below 1: none.
@@ -422,7 +422,7 @@ static void log_known(const weir_rule_state *r, weir_known *known) {
   bool measured = memory->decides_us > 0;
   int64_t first_us = measured ? memory->decides_us : r->expected->index * rule->log_us;
   int64_t last_us = memory->newest_us > first_us ? memory->newest_us : now_us;
-  int64_t limit = rule->thresholds[memory->class].capacity;
+  int64_t limit = weir_rule_capacity_of(rule, memory->class);
   int64_t amount = weir_known_parts(rule, measured ? limit : r->expected->amount);
   known->of_log = true;
   if (amount == 0 || now_us - last_us >= rule->period_us || last_us < first_us) return;

@@ -443,17 +443,18 @@ static bool machine_plan_plain(weir_machine *machine, int64_t now_us, weir_opera
 
 /* What is left behind a request of it. */
 static weir_decision machine_tell_plain(weir_rule_state *r, const weir_claim *request) {
-  const weir_threshold *most = weir_ask_threshold(r->rule, &request->ask);
+  int64_t limit = r->rule->capacity;
   r->room -= request->verdict.charge;
   if (r->frame->stack->class_count > 0) {
+    const weir_threshold most = weir_ask_threshold(r->rule, &request->ask);
     r->used += request->verdict.charge;
     r->whole += request->verdict.charge;
-    int64_t by_upper = most->upper - r->whole;
-    r->room = most->capacity - r->used;
-    if (r->room > by_upper) r->room = by_upper;
+    r->room = most.capacity - r->used;
+    if (r->room > most.upper - r->whole) r->room = most.upper - r->whole;
+    limit = most.capacity;
   }
   return (weir_decision){.allowed = true,
-                         .limit = most->capacity,
+                         .limit = limit,
                          .remaining = r->room,
                          .reset_after_us = r->reset_after_us,
                          .delay_us = request->verdict.decision.delay_us,
@@ -533,16 +534,21 @@ void weir_machine_rule(weir_machine *machine, int64_t limit) {
   if (limit != machine->limit) machine_set_limit(machine, limit);
 }
 
+/* Of rules that have a most=: that of the requests, else that of the key. */
+static void machine_take_limit(weir_machine *machine, int64_t asked) {
+  int64_t limit = asked != 0 ? asked : machine->ruled;
+  machine->frame.memo->ruled = machine->ruled;
+  if (limit != machine->limit) machine_set_limit(machine, limit);
+}
+
 static void machine_take_in(weir_machine *machine, const weir_memo *memo, weir_claim *requests) {
   weir_frame *frame = &machine->frame;
-  int64_t limit = requests->ask.limit != 0 ? requests->ask.limit : machine->ruled;
-  if (limit != machine->limit) machine_set_limit(machine, limit);
   if (memo == NULL)
     memset(frame->memo, 0, machine->memo_bytes);
   else if (memo != frame->memo)
     memcpy(frame->memo, memo, machine->memo_bytes);
-  frame->memo->ruled = machine->ruled;
   frame->requests = requests;
+  if (machine->limited != NULL) machine_take_limit(machine, requests->ask.limit);
 }
 
 weir_turn weir_machine_refuse(weir_machine *machine, int64_t now_us, const weir_memo *memo,

@@ -19,7 +19,7 @@ enum weir_stage { WEIR_STAGE_COUNTERS, WEIR_STAGE_BUCKETS, WEIR_STAGE_LOG };
  *
  * plan: plans r->charge in one operation, at the frame's `now`; false: that does not suffice.
  * end: takes in that operation, which is DONE, and answers whether all requests fit: weir_plain_fits(). If so
- *   r->charge is counted, and r->used, r->whole and r->reset_after_us are set.
+ *   r->charge is counted, and r->reset_after_us is set.
  *
  * Where one does not fit, begin() and charge() follow for the same `now`, which must plan the same
  * operation, and answer() takes it in. So plan writes nothing to the memory, and end nothing that answer()

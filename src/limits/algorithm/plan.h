@@ -22,21 +22,22 @@ weir_operation *weir_plan(weir_rule_state *r, weir_operation_kind kind, weir_pla
  * weir_plan() sets that of what is charged or goes back; a method that knows better overwrites it. */
 uint32_t weir_plan_stake(int64_t part, int64_t whole);
 
-/* Whether all requests of a plain charge fit on top of what r->used and r->whole say, one after another, each by
+/* Whether all requests of a plain charge fit on top of what is there, one after another, each by
  * its own class. */
-static inline bool weir_plain_fits(weir_rule_state *r) {
+static inline bool weir_plain_fits(weir_rule_state *r, int64_t used, int64_t whole) {
   int64_t before = 0;
   if (r->frame->stack->class_count == 0) {
-    const weir_threshold *all = &r->rule->thresholds[0];
-    int64_t by_upper = all->upper - r->whole;
-    r->room = all->capacity - r->used;
+    int64_t by_upper = r->rule->upper - whole;
+    r->room = r->rule->capacity - used;
     if (r->room > by_upper) r->room = by_upper;
     return r->room >= r->charge;
   }
+  r->used = used;
+  r->whole = whole;
   for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next) {
-    const weir_threshold *most = weir_ask_threshold(r->rule, &request->ask);
+    const weir_threshold most = weir_ask_threshold(r->rule, &request->ask);
     before += request->verdict.charge;
-    if (most->capacity - r->used < before || most->upper - r->whole < before) return false;
+    if (most.capacity - used < before || most.upper - whole < before) return false;
   }
   return true;
 }

@@ -479,8 +479,7 @@ static bool quota_plan_plain(weir_rule_state *r) {
 static bool quota_end_plain(weir_rule_state *r, const weir_operation *operation) {
   quota_memory *memory = r->memory;
   int64_t count = weir_count_of(weir_stored_before(operation));
-  r->used = r->whole = count;
-  if (!weir_plain_fits(r)) return false;
+  if (!weir_plain_fits(r, count, count)) return false;
   if (quota_is_held(r, r->place)) weir_expect_found(r, r->place, count);
   memory->count = count + r->charge;
   r->reset_after_us = r->place + r->rule->period_us - r->frame->now_us;
@@ -492,7 +491,7 @@ static bool quota_end_plain(weir_rule_state *r, const weir_operation *operation)
 
 static int64_t quota_room(const weir_rule_state *r, const weir_ask *ask) {
   const quota_state *state = r->state;
-  int64_t limit = weir_ask_threshold(r->rule, ask)->capacity;
+  int64_t limit = weir_ask_capacity(r->rule, ask);
   if (quota_follows_none(r)) return 0;
   return state->count < limit ? limit - state->count : 0;
 }
@@ -546,7 +545,7 @@ static bool quota_sure(const weir_rule_state *r, int64_t at_us, int64_t cost) {
 }
 
 static int64_t quota_overrun(const weir_rule_state *r, int64_t cost) {
-  int64_t limit = weir_ask_threshold(r->rule, &r->frame->requests->ask)->capacity;
+  int64_t limit = weir_ask_capacity(r->rule, &r->frame->requests->ask);
   int64_t room = limit + r->rule->debt - ((const quota_state *)r->state)->count;
   return room < 0 ? 0 : cost < room ? cost : room;
 }

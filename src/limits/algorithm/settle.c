@@ -122,7 +122,7 @@ static void settle_look_end(weir_machine *machine) {
     int64_t cost = open_cost(machine, i);
     if (cost < 0) weir_expect_change(r, -r->unused);
     if (cost <= 0) continue;
-    int64_t capacity = weir_ask_threshold(r->rule, &frame->requests->ask)->capacity;
+    int64_t capacity = weir_ask_capacity(r->rule, &frame->requests->ask);
     int64_t most = r->rule->count_all ? cost : capacity + r->rule->debt;
     if (!frame->blind && !r->rule->count_all) most = r->method->overrun(r, cost);
     if (most == 0) {

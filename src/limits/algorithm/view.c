@@ -86,15 +86,15 @@ void weir_view_known(const weir_view *view, size_t i, weir_known *known) {
 static bool settle_never(const weir_stack *stack, int64_t now_us, weir_claim *request) {
   size_t i = 0;
   weir_claim_offer(stack, request);
-  while (i < stack->count && weir_claim_cost(request, i) <=
-                                 weir_ask_threshold(&stack->rules[i], &request->ask)->capacity)
+  while (i < stack->count &&
+         weir_claim_cost(request, i) <= weir_ask_capacity(&stack->rules[i], &request->ask))
     i++;
   if (i == stack->count) return false;
   const weir_rule *rule = &stack->rules[i];
   request->verdict.decision = (weir_decision){
       .source = WEIR_SOURCE_LOCAL,
       .rule = (uint32_t)i,
-      .limit = weir_ask_threshold(rule, &request->ask)->capacity,
+      .limit = weir_ask_capacity(rule, &request->ask),
       .remaining = WEIR_NOT_KNOWN,
       .retry_after_us = WEIR_NEVER,
       .reset_after_us = WEIR_NOT_KNOWN,
@@ -192,7 +192,7 @@ static void settle_alone(const weir_view *view, const weir_decision *figures, we
   request->verdict.decision =
       (weir_decision){.allowed = true,
                       .source = WEIR_SOURCE_LOCAL,
-                      .limit = weir_ask_threshold(rule, &request->ask)->capacity,
+                      .limit = weir_ask_capacity(rule, &request->ask),
                       .remaining = figures->remaining,
                       .reset_after_us = figures->reset_after_us,
                       .cost = request->verdict.held + request->verdict.charge,

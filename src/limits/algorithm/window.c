@@ -66,8 +66,8 @@ static inline int64_t cells_used(const weir_rule *rule, int64_t edge, int64_t le
 }
 
 /* What fits for a class beside that. Below 0: so much too much is there. */
-static inline int64_t cells_room(const weir_threshold *most, int64_t used, int64_t whole) {
-  int64_t room = most->capacity - used, by_upper = most->upper - whole;
+static inline int64_t cells_room(weir_threshold most, int64_t used, int64_t whole) {
+  int64_t room = most.capacity - used, by_upper = most.upper - whole;
   return room < by_upper ? room : by_upper;
 }
 
@@ -78,7 +78,7 @@ static int64_t cells_inside(const weir_cell_span *span) {
   return inside;
 }
 
-int64_t weir_cells_remaining(const weir_rule *rule, const weir_threshold *most,
+int64_t weir_cells_remaining(const weir_rule *rule, weir_threshold most,
                              const weir_cell_span *span) {
   int64_t whole;
   int64_t used = cells_used(rule, span->cells[0].count, span->left_us, cells_inside(span), &whole);
@@ -88,8 +88,7 @@ int64_t weir_cells_remaining(const weir_rule *rule, const weir_threshold *most,
 
 /* Of two windows' estimate `upper` is more than what it promises, which admissions keep all the same: each
  * cell has at most L. Where a cell may have D more, only the sum of both keeps it. */
-int64_t weir_cells_overrun(const weir_rule *rule, const weir_threshold *most,
-                           const weir_cell_span *span) {
+int64_t weir_cells_overrun(const weir_rule *rule, weir_threshold most, const weir_cell_span *span) {
   int64_t whole;
   int64_t used = cells_used(rule, span->cells[0].count, span->left_us, cells_inside(span), &whole);
   int64_t room = cells_room(most, used, whole);
@@ -102,9 +101,9 @@ int64_t weir_cells_overrun(const weir_rule *rule, const weir_threshold *most,
 /* Of a sliding window, drops cells from the far edge on until the cost fits beside what is left: then r
  * is the most that may be left of the edge cell, by estimate <= L solved for r, and the same for upper.
  */
-int64_t weir_cells_retry_after(const weir_rule *rule, const weir_threshold *most,
+int64_t weir_cells_retry_after(const weir_rule *rule, weir_threshold most,
                                const weir_cell_span *span, int64_t now_us, int64_t cost) {
-  int64_t limit = most->capacity;
+  int64_t limit = most.capacity;
   if (rule->kind == WEIR_FIXED_WINDOW) {
     if (span->cells[0].count + cost <= limit) return 0;
     return (span->current + 1) * rule->cell_us - now_us;
@@ -116,7 +115,7 @@ int64_t weir_cells_retry_after(const weir_rule *rule, const weir_threshold *most
 
   int64_t edge = span->cells[place].count;
   int64_t left = rule->cell_us - 1;
-  if (inside + edge > most->upper) {
+  if (inside + edge > most.upper) {
     left = 0;
   } else if (edge > 0) {
     wide stays = ((wide)(2 * (limit - inside) + 1) * rule->cell_us - 1) / ((wide)2 * edge);
@@ -387,8 +386,8 @@ static bool window_end_plain(weir_rule_state *r, const weir_operation *operation
   window_answer(r, operation);
   int64_t left_us = slides ? (memory->first + 1) * rule->cell_us - 1 - since_us : 0;
   int64_t inside = memory->plain_inside + ((const window_state *)r->state)->taken_in;
-  r->used = cells_used(rule, memory->cells[0].count, left_us, inside, &r->whole);
-  if (!weir_plain_fits(r)) return false;
+  int64_t whole, used = cells_used(rule, memory->cells[0].count, left_us, inside, &whole);
+  if (!weir_plain_fits(r, used, whole)) return false;
   memory->cells[memory->count - 1].count += r->charge;
   r->reset_after_us = slides ? end_us - 1 - since_us : end_us - r->frame->now_us;
   return true;
@@ -423,7 +422,7 @@ static void window_figures(const weir_rule_state *r, const weir_ask *ask, int64_
                            weir_decision *decision) {
   const weir_cell_span *span = &((const window_state *)r->state)->span;
   int64_t now_us = r->frame->now_us;
-  const weir_threshold *most = weir_ask_threshold(r->rule, ask);
+  const weir_threshold most = weir_ask_threshold(r->rule, ask);
   decision->remaining = window_room(r, ask);
   if (denied) decision->retry_after_us = weir_cells_retry_after(r->rule, most, span, now_us, cost);
   decision->reset_after_us = weir_cells_reset_after(r->rule, span, now_us);
@@ -448,7 +447,7 @@ static bool window_refund(weir_rule_state *r, const weir_ask *ask, int64_t cost)
 }
 
 static int64_t window_overrun(const weir_rule_state *r, int64_t cost) {
-  const weir_threshold *most = weir_ask_threshold(r->rule, &r->frame->requests->ask);
+  const weir_threshold most = weir_ask_threshold(r->rule, &r->frame->requests->ask);
   int64_t room = weir_cells_overrun(r->rule, most, &((const window_state *)r->state)->span);
   return cost < room ? cost : room;
 }

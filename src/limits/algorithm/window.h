@@ -54,16 +54,15 @@ int weir_cells_room(const weir_rule *rule);
 void weir_cells_span(const weir_rule *rule, int64_t now_us, int64_t ahead_us, weir_cell_span *span);
 
 /* The largest cost that fits now for a class; 0 when none does. */
-int64_t weir_cells_remaining(const weir_rule *rule, const weir_threshold *most,
+int64_t weir_cells_remaining(const weir_rule *rule, weir_threshold most,
                              const weir_cell_span *span);
 
 /* The largest part of a real cost that may be charged now: as what fits, but under the limit and the
  * rule's debt, and in no period more than weir_rule_bound() and that. */
-int64_t weir_cells_overrun(const weir_rule *rule, const weir_threshold *most,
-                           const weir_cell_span *span);
+int64_t weir_cells_overrun(const weir_rule *rule, weir_threshold most, const weir_cell_span *span);
 
 /* The shortest wait after which `cost` (1 to L) fits if nothing else is charged; 0: now. */
-int64_t weir_cells_retry_after(const weir_rule *rule, const weir_threshold *most,
+int64_t weir_cells_retry_after(const weir_rule *rule, weir_threshold most,
                                const weir_cell_span *span, int64_t now_us, int64_t cost);
 
 /* The wait until no cell of the span counts any more. */

@@ -292,7 +292,6 @@ static weir_status check_extra(weir_limiter *limiter, const weir_extra *extra,
 }
 
 void weir_request_say(const weir_limiter *limiter, const weir_extra *extra, weir_ask *ask) {
-  if (extra == NULL) return;
   if (extra->class_name != NULL)
     ask->class = weir_stack_find_class(&limiter->stack, extra->class_name);
   ask->limit = extra->limit;

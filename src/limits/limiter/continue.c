@@ -24,7 +24,7 @@ weir_decision weir_policy_decide(weir_fallback fallback, weir_source source,
       .allowed = allowed,
       .source = source,
       .rule = (uint32_t)i,
-      .limit = weir_ask_threshold(&rules->rules[i], ask)->capacity,
+      .limit = weir_ask_capacity(&rules->rules[i], ask),
       .remaining = allowed ? WEIR_NOT_KNOWN : 0,
       .retry_after_us = allowed ? 0 : retry_us,
       .reset_after_us = allowed ? WEIR_NOT_KNOWN : retry_us,
@@ -139,7 +139,7 @@ static weir_status ask_up_to(const weir_inside *inside, const weir_account *acco
     size_t i = out->decision.rule;
     const weir_rule *rule = &inside->continued->rules[i];
     int64_t room = out->decision.remaining;
-    if (room == WEIR_NOT_KNOWN) room = weir_ask_threshold(rule, &out->asked->ask)->capacity;
+    if (room == WEIR_NOT_KNOWN) room = weir_ask_capacity(rule, &out->asked->ask);
     int64_t fits = weir_account_cost(account, rule, i, room, true, out->chances[i]);
     if (fits < 1 || fits >= out->cost) break;
     out->cost = fits;
@@ -153,7 +153,7 @@ static void translate(const weir_inside *inside, const weir_account *account,
   int64_t soon_us = account->away ? WEIR_POLICY_RETRY_US : WEIR_POLICY_LATE_RETRY_US;
   size_t i = out->decision.rule;
   *decision = out->decision;
-  decision->limit = weir_ask_threshold(&inside->rules->rules[i], &out->asked->ask)->capacity;
+  decision->limit = weir_ask_capacity(&inside->rules->rules[i], &out->asked->ask);
   decision->remaining = weir_account_cost(account, &inside->continued->rules[i], i,
                                           out->decision.remaining, false, 0);
   decision->cost = decision->allowed ? out->cost : out->asked->ask.cost;

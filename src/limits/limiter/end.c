@@ -292,7 +292,7 @@ void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
                                         .settlement = settlement->settled,
                                         .key = request->key,
                                         .key_length = request->key_length}};
-  weir_request_say(limiter, extra, &state->claim.ask);
+  if (extra != NULL) weir_request_say(limiter, extra, &state->claim.ask);
   if (state->claim.ask.limit == 0 && limiter->steered < count &&
       settlement->costs[limiter->steered] < 0)
     state->claim.ask.limit = limit_of(limiter, taken);

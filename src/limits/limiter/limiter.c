@@ -121,18 +121,11 @@ static weir_table *create_table(weir_limiter *limiter) {
 }
 
 /* No request is plain, as each names a tenant. A denial is told to the pool, so that none is repeated here. A
- * process that cannot ask lends nothing, and knows no part of a tenant that is its own. The caller's text may
- * go. False: no memory. */
-static bool prepare_shared(weir_limiter *made) {
-  weir_rule *rule = &made->stack.rules[0];
+ * process that cannot ask lends nothing, and knows no part of a tenant that is its own. */
+static void prepare_shared(weir_limiter *made) {
   made->plain_cost_most = 0;
   made->settings.local_denial = false;
   if (made->fallback == WEIR_FALLBACK_LOCAL) made->fallback = WEIR_FALLBACK_NONE;
-  made->weights = malloc(rule->weights_length);
-  if (made->weights == NULL) return false;
-  memcpy(made->weights, rule->weights, rule->weights_length);
-  rule->weights = made->weights;
-  return true;
 }
 
 /* Of a limiter that reads records: what costs more than the largest limit holds never fits, whatever the
@@ -169,7 +162,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
     made->hands_on = (made->hands_on || i == 0) && held;
     made->one_by_one = made->one_by_one || one_by_one;
   }
-  bool has_memory = !made->shared || prepare_shared(made);
+  if (made->shared) prepare_shared(made);
   if (made->stack.class_count > 0) made->hands_on = false;
   prepare_prefixes(made);
   weir_limiter_guard_clock(made);
@@ -190,12 +183,17 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   bool widened = made->limits_us == 0 || widen(made);
   made->counts = weir_counts_create();
   made->idle = weir_idle_create();
-  if (pthread_mutex_init(&made->reserved_mutex, NULL) == 0 && has_memory && widened &&
-      made->table != NULL && made->counts != NULL && made->idle != NULL &&
-      weir_limiter_warn_of_short_cells(made))
+  if (pthread_mutex_init(&made->reserved_mutex, NULL) == 0 && widened && made->table != NULL &&
+      made->counts != NULL && made->idle != NULL && weir_limiter_warn_of_short_cells(made))
     return WEIR_OK;
   weir_limiter_destroy(made);
   return weir_no_memory(message);
+}
+
+char *weir_limiter_copy_text(const char *text) {
+  size_t bytes = strlen(text) + 1;
+  char *copy = malloc(bytes);
+  return copy != NULL ? memcpy(copy, text, bytes) : NULL;
 }
 
 /* In this order: what the options say decides how the rules are read, and both what the store must
@@ -216,10 +214,13 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   if (made == NULL) return weir_no_memory(message);
   made->store = store;
   status = weir_limiter_configure(made, options, store->timeout_us, &processes, message);
-  if (status == WEIR_OK) status = weir_stack_parse(rules, processes, &made->stack, message);
+  made->text = weir_limiter_copy_text(rules);
+  if (status == WEIR_OK && made->text == NULL) status = weir_no_memory(message);
+  if (status == WEIR_OK) status = weir_stack_parse(made->text, processes, &made->stack, message);
   if (status == WEIR_OK) status = weir_limiter_check_store(made, message);
   if (status == WEIR_OK) status = weir_limiter_check_limits(made, message);
   if (status != WEIR_OK) {
+    free(made->text);
     free(made);
     return status;
   }
@@ -255,7 +256,7 @@ void weir_limiter_destroy(weir_limiter *limiter) {
   if (limiter->leases) weir_leased_line_clean_up(&limiter->leased);
   weir_counts_destroy(limiter->counts);
   weir_limiter_clean_up_warnings(limiter);
-  free(limiter->weights);
+  free(limiter->text);
   free(limiter->limited_most);
   free(limiter);
 }

@@ -63,14 +63,15 @@ enum { WEIR_MEMO_KEYS_DEFAULT = 16384, WEIR_MEMO_KEYS_MOST = 1 << 24 };
 struct weir_limiter {
   weir_store *store;
   weir_stack stack;
+  char *
+      text; /* that was read, in which rules find their names; NULL: another's, which lives longer */
   weir_settings settings;
   weir_clock clock;
   int64_t deadline_us;
   size_t memo_keys;   /* as the options say; else set by weir_limiter_finish() */
   int64_t group_most; /* cost: the most that a group charges */
   bool held;          /* some rule's places are held */
-  bool shared;        /* the rule divides its limit: every request names a tenant, ... */
-  char *weights;      /* ... and this is what the rule says of them; else NULL */
+  bool shared;        /* the rule divides its limit: every request names a tenant */
   bool one_by_one;    /* every request is a group of its own: always under a log */
   int64_t
       cost_most[WEIR_RULES_MOST]; /* of one request; 1 under a log, which has entries for them */
@@ -105,7 +106,8 @@ struct weir_limiter {
   size_t warning_count;
   weir_store_use uses[WEIR_RULES_MOST]; /* of the store, by rule: of its counts, ... */
   weir_store_use kin[WEIR_RULES_MOST];  /* ... and of its limit, whatever the layout of these */
-  char (*texts)[WEIR_RULE_TEXT_BYTES];  /* of the rules, and what several logs mean, for `uses` */
+  char *texts[WEIR_RULES_MOST +
+              1]; /* of the rules, and behind them what several logs mean, for `uses` */
   weir_counts *counts;
   unsigned process; /* that created it: weir_process_number */
 
@@ -172,7 +174,7 @@ weir_status weir_request_decide(weir_limiter *limiter, weir_request *request,
 void weir_request_begin(const weir_limiter *limiter, const weir_request *request,
                         const weir_extra *extra, weir_waiting *state);
 
-/* What a checked request says beside that; nothing where it says nothing. */
+/* What a checked request says of itself beside that. */
 void weir_request_say(const weir_limiter *limiter, const weir_extra *extra, weir_ask *ask);
 
 /* Of the i-th of several requests; NULL: it says nothing. */
@@ -197,6 +199,9 @@ void weir_limiter_clean_up_warnings(weir_limiter *limiter);
 /* Makes its rules known to others on the store. Warns of those whose counts are shared, and of those
  * whose layout keeps them from it. False: no memory; rules that were entered can leave. */
 bool weir_limiter_enter_store(weir_limiter *limiter);
+
+/* NULL: no memory. */
+char *weir_limiter_copy_text(const char *text);
 void weir_limiter_leave_store(weir_limiter *limiter);
 
 /* A limiter with the parsed rules of `made`, which has all that options say. Frees it on error. */

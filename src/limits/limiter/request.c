@@ -23,7 +23,7 @@ void weir_request_begin(const weir_limiter *limiter, const weir_request *request
                     .wait_us = request->longest_wait_us,
                     .key = request->key,
                     .key_length = request->key_length}};
-  weir_request_say(limiter, extra, &state->claim.ask);
+  if (extra != NULL) weir_request_say(limiter, extra, &state->claim.ask);
 }
 
 /* A request that may fit, and that no denial which is shown answers: where it stands, or in line,

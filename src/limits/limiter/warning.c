@@ -110,20 +110,18 @@ bool weir_limiter_warn_of_short_leases(weir_limiter *limiter) {
 /* The texts of all rules; behind them, where several are logs, what their one log means: the texts
  * of those, joined. */
 static bool write_texts(weir_limiter *limiter, size_t logs) {
-  size_t rules = limiter->stack.count;
-  size_t bytes = (rules + (logs > 1 ? logs : 0)) * sizeof *limiter->texts;
-  limiter->texts = calloc(1, bytes + limiter->stack.rules[0].weights_length); /* of one alone */
-  if (limiter->texts == NULL) return false;
-  char *joined = (char *)(limiter->texts + rules);
-  char *end = joined + logs * WEIR_RULE_TEXT_BYTES;
-  const char *between = "";
+  char text[WEIR_RULE_TEXT_BYTES + WEIR_WEIGHTS_MOST], joined[WEIR_RULES_MOST * sizeof text];
+  size_t length = 0, rules = limiter->stack.count;
   for (size_t i = 0; i < rules; i++) {
-    weir_rule_write(&limiter->stack.rules[i], limiter->texts[i]);
+    weir_rule_write(&limiter->stack.rules[i], text);
+    limiter->texts[i] = weir_limiter_copy_text(text);
+    if (limiter->texts[i] == NULL) return false;
     if (logs < 2 || !weir_rule_takes_one(&limiter->stack.rules[i])) continue;
-    joined += snprintf(joined, (size_t)(end - joined), "%s%s", between, limiter->texts[i]);
-    between = ";";
+    length += (size_t)snprintf(joined + length, sizeof joined - length, "%s%s",
+                               length > 0 ? ";" : "", text);
   }
-  return true;
+  if (length > 0) limiter->texts[rules] = weir_limiter_copy_text(joined);
+  return length == 0 || limiter->texts[rules] != NULL;
 }
 
 static void copy_text(void *text, const weir_store_use *other) {
@@ -225,7 +223,8 @@ void weir_limiter_leave_store(weir_limiter *limiter) {
     if (limiter->uses[i].tag != NULL) weir_store_leave(limiter->store, &limiter->uses[i]);
     if (limiter->kin[i].tag != NULL) weir_store_leave(limiter->store, &limiter->kin[i]);
   }
-  free(limiter->texts);
+  for (size_t i = 0; i <= limiter->stack.count; i++)
+    free(limiter->texts[i]);
 }
 
 const char *weir_limiter_warning_at(const weir_limiter *limiter, size_t index) {

@@ -478,7 +478,7 @@ static bool is_scarce(weir_stock *stock, const weir_lease *lease, const weir_mem
   for (size_t i = 0; i < lease->stack->count; i++) {
     const weir_rule *rule = &lease->stack->rules[i];
     bool moves = weir_rule_moves_in_time(rule);
-    int64_t capacity = rule->thresholds[stock->class].capacity;
+    int64_t capacity = weir_rule_capacity_of(rule, stock->class);
     int64_t least = capacity / TIGHT_PARTS;
     int64_t room;
     if (!room_of(lease, memo, i, now_us, stock->class, &room)) return false;

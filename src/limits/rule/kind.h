@@ -37,8 +37,36 @@ extern const weir_rule_kind weir_kind_usual;
  * have, as it keeps an entry for each request. */
 void weir_rule_count_entries(weir_rule *rule);
 
-/* What requests of a class may fill of a measured rule: at least 1. */
-int64_t weir_class_capacity(const weir_rule *rule, const weir_class *class);
+/* A name has 1 to `most` of these: A-Z a-z 0-9 _ . - */
+bool weir_name_is_accepted(const char *name, size_t length, size_t most);
+
+/* One of "north:5|south:3". */
+typedef struct weir_part {
+  const char *name;
+  size_t name_length;
+  const char *value;
+  size_t value_length;
+} weir_part;
+
+/* Moves *at behind the next one. False: there is none, or none with such a name. */
+bool weir_parts_next(const char **at, const char *end, size_t name_most, weir_part *next);
+
+bool weir_part_is_named(const weir_part *part, const void *name, size_t length);
+
+/* Takes in what classes= says; false: it is none that is accepted. In classes.c, as is all of them. */
+bool weir_classes_read(weir_rule *rule, const char *text, size_t length);
+
+/* Finds what each class may fill of what the rule admits at once: at least 1. */
+void weir_classes_measure(weir_rule *rule);
+
+/* Of a measured rule that has classes. */
+weir_status weir_classes_check(weir_rule *rule, weir_message *message);
+
+/* "batch:60%|free:80%"; returns its length. */
+int weir_classes_write(const weir_rule *rule, char *text, size_t size);
+
+/* The rules of one stack say who goes before whom, and so they must say the same. */
+weir_status weir_classes_of_stack(weir_stack *stack, weir_message *message);
 
 /* Measures a rule whose options have been read: the unit of time of a bucket, and what a lease
  * keeps back. Fails where a rate is too fast, a burst too long, or where the rule cannot have

@@ -61,23 +61,23 @@ static int64_t largest_limit(const weir_rule *rule) {
   return rule->most > 0 ? rule->most : rule->limit;
 }
 
-static int64_t upper_of(const weir_rule *rule, int64_t limit) {
+int64_t weir_rule_upper_of(const weir_rule *rule, int64_t limit) {
   if (rule->strict || !weir_rule_has_cells(rule)) return limit;
   return limit + (2 * limit + rule->cells - 1) / rule->cells;
 }
 
 int64_t weir_rule_upper(const weir_rule *rule) {
-  return upper_of(rule, rule->limit);
+  return weir_rule_upper_of(rule, rule->limit);
 }
 
 /* A window of less than four cells meets two of its estimates, each of at most L. */
-int64_t weir_rule_bound_of(const weir_rule *rule, const weir_threshold *most) {
+int64_t weir_rule_bound_of(const weir_rule *rule, weir_threshold most) {
   bool estimates = weir_rule_has_cells(rule) && !rule->strict;
-  return estimates && rule->cells < 4 ? 2 * most->capacity : most->upper;
+  return estimates && rule->cells < 4 ? 2 * most.capacity : most.upper;
 }
 
 int64_t weir_rule_bound(const weir_rule *rule) {
-  return weir_rule_bound_of(rule, &rule->thresholds[0]);
+  return weir_rule_bound_of(rule, (weir_threshold){rule->limit, weir_rule_upper(rule)});
 }
 
 int64_t weir_rule_capacity(const weir_rule *rule) {
@@ -85,22 +85,10 @@ int64_t weir_rule_capacity(const weir_rule *rule) {
   return weir_rule_moves_in_time(rule) ? rule->burst - rule->reserve : rule->limit;
 }
 
-int64_t weir_class_capacity(const weir_rule *rule, const weir_class *class) {
-  int64_t part = class->part;
-  if (class->percent) part = (int64_t)((wide)weir_rule_capacity(rule) * part / 100);
-  return part > 0 ? part : 1;
-}
-
-/* A rule without classes in a stack with some has all of its limit for each. */
-static void set_thresholds(weir_rule *rule) {
-  bool moves = weir_rule_moves_in_time(rule);
-  weir_threshold all = {.capacity = rule->capacity, .upper = moves ? rule->capacity : rule->upper};
-  for (size_t i = 0; i <= WEIR_CLASSES_MOST; i++)
-    rule->thresholds[i] = all;
-  for (size_t i = 0; i < rule->class_count; i++) {
-    int64_t capacity = weir_class_capacity(rule, &rule->classes[i]);
-    rule->thresholds[i + 1] = (weir_threshold){capacity, upper_of(rule, capacity)};
-  }
+static void set_capacities(weir_rule *rule) {
+  rule->capacity = weir_rule_capacity(rule);
+  rule->upper = weir_rule_moves_in_time(rule) ? rule->capacity : weir_rule_upper(rule);
+  weir_classes_measure(rule);
 }
 
 int64_t weir_stack_least_capacity(const weir_stack *stack) {
@@ -111,7 +99,7 @@ int64_t weir_stack_least_of_class(const weir_stack *stack, unsigned number) {
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < stack->count; i++) {
     const weir_rule *rule = &stack->rules[i];
-    int64_t capacity = weir_rule_takes_one(rule) ? 1 : rule->thresholds[number].capacity;
+    int64_t capacity = weir_rule_takes_one(rule) ? 1 : weir_rule_capacity_of(rule, number);
     if (capacity < least) least = capacity;
   }
   return least;
@@ -259,7 +247,8 @@ weir_status weir_rule_measure(weir_rule *rule, weir_message *message) {
 
 /* The most that a cell holds, whatever happens at once. */
 static wide most_in_cell(const weir_rule *rule, int64_t limit, uint32_t processes) {
-  return upper_of(rule, limit) + (wide)rule->debt + ((wide)processes + 1) * (limit + rule->debt);
+  return weir_rule_upper_of(rule, limit) + (wide)rule->debt +
+         ((wide)processes + 1) * (limit + rule->debt);
 }
 
 static void choose_lanes(weir_rule *rule, uint32_t processes, bool packable) {
@@ -375,9 +364,7 @@ weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_messa
   }
   for (size_t i = 0; i < stack->count && status == WEIR_OK; i++) {
     weir_rule *rule = &stack->rules[i];
-    rule->capacity = weir_rule_capacity(rule);
-    rule->upper = weir_rule_upper(rule);
-    set_thresholds(rule);
+    set_capacities(rule);
     rule->log_us = weir_rule_takes_one(rule) ? log_us : 0;
     rule->cell_us = (rule->period_us + rule->cells - 1) / rule->cells;
     choose_lanes(rule, processes, weir_rule_has_cells(rule) && !stack->count_all);
@@ -434,14 +421,11 @@ void weir_rule_set_limit(weir_rule *rule, int64_t limit) {
     rule->burst = in_proportion(rule->burst, limit, rule->limit);
     rule->reserve = (limit * rule->lease_us + rule->period_us - 1) / rule->period_us;
   }
-  for (size_t i = 0; i < rule->class_count; i++)
-    if (!rule->classes[i].percent)
-      rule->classes[i].part = in_proportion(rule->classes[i].part, limit, rule->limit);
+  for (size_t i = 0; i < WEIR_CLASSES_MOST; i++)
+    rule->class_capacities[i] = in_proportion(rule->class_capacities[i], limit, rule->limit);
   rule->limit = limit;
   if (weir_rule_moves_in_time(rule)) rule->token_units = token_units_in(rule, rule->unit_bits);
-  rule->capacity = weir_rule_capacity(rule);
-  rule->upper = weir_rule_upper(rule);
-  set_thresholds(rule);
+  set_capacities(rule);
 }
 
 /* What a burst keeps beyond its reserve grows with the limit, but for the rounding of both. */
@@ -487,8 +471,6 @@ void weir_stack_continue(const weir_stack *rules, weir_stack *continued) {
   for (size_t i = 0; i < continued->count; i++) {
     weir_rule *rule = &continued->rules[i];
     int64_t limit = rule->limit, capacity = weir_rule_capacity(rule), debt = rule->debt;
-    weir_threshold thresholds[WEIR_CLASSES_MOST + 1];
-    memcpy(thresholds, rule->thresholds, sizeof thresholds);
     rule->lease_us = rule->reserve = rule->most = 0; /* no other process charges them */
     if (weir_rule_takes_one(rule)) weir_rule_count_entries(rule);
 
@@ -502,9 +484,9 @@ void weir_stack_continue(const weir_stack *rules, weir_stack *continued) {
       if (weir_rule_measure(rule, NULL) == WEIR_OK) break;
     }
 
-    for (size_t n = 0; n < rule->class_count; n++) {
-      rule->classes[n].percent = false;
-      rule->classes[n].part = thresholds[n + 1].capacity * (rule->parts > 0 ? rule->parts : 1);
+    for (size_t n = 0; n < WEIR_CLASSES_MOST; n++) {
+      rule->percents[n] = 0;
+      rule->class_capacities[n] *= rule->parts > 0 ? rule->parts : 1;
     }
 
     /* No other rule of the stack may have this one's tag; only this process reads their counts. */

@@ -125,27 +125,8 @@ _Static_assert(WEIR_LIMIT_MOST == 1000000000 && WEIR_NAME_MOST == 32 && WEIR_CLA
                "what the table accepts");
 
 static bool read_name(piece text, char name[WEIR_NAME_MOST + 1]) {
-  static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-  if (text.length < 1 || text.length > WEIR_NAME_MOST) return false;
-  for (size_t i = 0; i < text.length; i++)
-    if (text.text[i] == '\0' || strchr(letters, text.text[i]) == NULL) return false;
+  if (!weir_name_is_accepted(text.text, text.length, WEIR_NAME_MOST)) return false;
   memcpy(name, text.text, text.length);
-  return true;
-}
-
-/* "batch:60%|free:80%" */
-static bool read_classes(piece rest, weir_rule *rule) {
-  for (bool more = true; more;) {
-    piece part, name;
-    more = cut(&rest, '|', &part);
-    if (rule->class_count == WEIR_CLASSES_MOST) return false;
-    weir_class *class = &rule->classes[rule->class_count++];
-    if (!cut(&part, ':', &name) || !read_name(name, class->name) || part.length == 0) return false;
-    class->percent = part.text[part.length - 1] == '%';
-    part.length -= class->percent;
-    class->part = read_number(part, class->percent ? 100 : WEIR_COUNT_LIMIT_MOST);
-    if (class->part < 1) return false;
-  }
   return true;
 }
 
@@ -192,7 +173,7 @@ static bool read_value(option_name option, piece value, weir_rule *rule) {
       rule->most = number;
       return number >= 1;
     case CLASSES:
-      return read_classes(value, rule);
+      return weir_classes_read(rule, value.text, value.length);
     default:
       return read_name(value, rule->name);
   }
@@ -354,41 +335,6 @@ static weir_status check_most(const weir_rule *rule, weir_message *message) {
   return WEIR_BAD_RULE;
 }
 
-/* Of what the rule admits at once, which is measured. */
-static weir_status check_classes(const weir_rule *rule, weir_message *message) {
-  int64_t capacity = weir_rule_capacity(rule);
-  for (size_t i = 0; i < rule->class_count; i++) {
-    const weir_class *class = &rule->classes[i];
-    if (!class->percent && class->part > capacity) {
-      weir_message_set(message,
-                       "class %s has %" PRId64 " of %" PRId64
-                       ", which is all that the rule admits at once: accepted are 1 to %" PRId64,
-                       class->name, class->part, capacity, capacity);
-      return WEIR_BAD_RULE;
-    }
-    for (size_t j = 0; j < i; j++) {
-      if (strcmp(class->name, rule->classes[j].name) != 0) continue;
-      weir_message_set(message, "class %s is given twice", class->name);
-      return WEIR_BAD_RULE;
-    }
-    const weir_class *before = i > 0 ? class - 1 : NULL;
-    if (before == NULL) continue;
-    bool rises = class->percent == before->percent
-                     ? class->part > before->part
-                     : weir_class_capacity(rule, class) > weir_class_capacity(rule, before);
-    if (rises) continue;
-    weir_message_set(message,
-                     "class %s has no more than class %s before it: accepted are parts that rise",
-                     class->name, before->name);
-    return WEIR_BAD_RULE;
-  }
-  if (!rule->count_all) return WEIR_OK;
-  weir_message_set(message,
-                   "classes= with count=all, by which denied requests of one class would fill what "
-                   "is kept for others: accepted is count=admitted, or no classes=");
-  return WEIR_BAD_RULE;
-}
-
 static weir_status read_rule(piece text, weir_rule *rule, weir_message *message) {
   piece rest = text, head, option;
   bool more = cut(&rest, ',', &head);
@@ -399,31 +345,7 @@ static weir_status read_rule(piece text, weir_rule *rule, weir_message *message)
   }
   if (status == WEIR_OK && rule->most > 0) status = check_most(rule, message);
   if (status == WEIR_OK) status = weir_rule_measure(rule, message);
-  return status == WEIR_OK && rule->class_count > 0 ? check_classes(rule, message) : status;
-}
-
-/* Those of one stack say who goes before whom, and so they must say the same. */
-static weir_status check_same_classes(weir_stack *stack, weir_message *message) {
-  for (size_t i = 0; i < stack->count; i++) {
-    const weir_rule *rule = &stack->rules[i], *first = &stack->rules[stack->classed];
-    bool same = rule->class_count == stack->class_count;
-    if (rule->class_count == 0) continue;
-    if (stack->class_count == 0) {
-      stack->class_count = rule->class_count;
-      stack->classed = i;
-      continue;
-    }
-    for (size_t n = 0; same && n < rule->class_count; n++)
-      same = strcmp(rule->classes[n].name, first->classes[n].name) == 0;
-    if (same) continue;
-    weir_message_set(
-        message,
-        "rules %zu and %zu have other classes: accepted are the same names in the same "
-        "order in each rule that has some",
-        stack->classed + 1, i + 1);
-    return WEIR_BAD_RULE;
-  }
-  return WEIR_OK;
+  return status == WEIR_OK && rule->classes_length > 0 ? weir_classes_check(rule, message) : status;
 }
 
 weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *stack,
@@ -456,21 +378,8 @@ weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *s
                      i + 1);
     return WEIR_BAD_RULE;
   }
-  weir_status status = check_same_classes(stack, message);
+  weir_status status = weir_classes_of_stack(stack, message);
   return status == WEIR_OK ? weir_stack_lay_out(stack, processes, message) : status;
-}
-
-unsigned weir_stack_find_class(const weir_stack *stack, const char *name) {
-  for (size_t i = 0; i < stack->class_count; i++)
-    if (strcmp(stack->rules[stack->classed].classes[i].name, name) == 0) return (unsigned)i + 1;
-  return 0;
-}
-
-void weir_stack_list_classes(const weir_stack *stack, char list[WEIR_CLASS_LIST_BYTES]) {
-  list[0] = '\0';
-  for (size_t i = 0; i < stack->class_count; i++)
-    weir_word_list(list, WEIR_CLASS_LIST_BYTES, stack->rules[stack->classed].classes[i].name,
-                   i + 1 == stack->class_count);
 }
 
 /* --- written ------------------------------------------------------------------------------------
@@ -503,9 +412,9 @@ void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]) {
   if (rule->lease_us > 0) at += snprintf(at, (size_t)(end - at), ",lease=%s", lease);
   if (rule->debt > 0) at += snprintf(at, (size_t)(end - at), ",debt=%" PRId64, rule->debt);
   if (rule->most > 0) at += snprintf(at, (size_t)(end - at), ",most=%" PRId64, rule->most);
-  for (size_t i = 0; i < rule->class_count; i++)
-    at +=
-        snprintf(at, (size_t)(end - at), "%s%s:%" PRId64 "%s", i == 0 ? ",classes=" : "|",
-                 rule->classes[i].name, rule->classes[i].part, rule->classes[i].percent ? "%" : "");
+  if (rule->classes_length > 0) {
+    at += snprintf(at, (size_t)(end - at), ",classes=");
+    at += weir_classes_write(rule, at, (size_t)(end - at));
+  }
   if (rule->name[0] != '\0') snprintf(at, (size_t)(end - at), ",name=%s", rule->name);
 }

@@ -93,15 +93,8 @@ typedef enum weir_place {
   WEIR_PLACE_LIMIT   /* "l0": the limit that was set for the key; no algorithm knows of it */
 } weir_place;
 
-/* A class of requests, as the text has it. */
-typedef struct weir_class {
-  char name[WEIR_NAME_MOST + 1];
-  bool percent;
-  int64_t part; /* of what the rule admits at once: 1 to 100, or 1 to weir_rule_capacity() */
-} weir_class;
-
 /* How far requests of one class may fill a rule: as its capacity and upper say it for those of none. Where
- * there are no cells upper is no less than capacity, and denies nothing. */
+ * there are no cells both are the same. */
 typedef struct weir_threshold {
   int64_t capacity, upper;
 } weir_threshold;
@@ -127,14 +120,16 @@ struct weir_rule {
                                     weir_rule_capacity() */
   char name[WEIR_NAME_MOST + 1]; /* empty: none */
   int floors;                    /* of a shared window: the part of L in floors, in percent */
-  const char *weights;   /* of its tenants, "north:5|south:3": in the text that was read, which */
-  size_t weights_length; /* must stay as long as the rule */
+  const char *weights;           /* of its tenants, "north:5|south:3", ... */
+  size_t weights_length;         /* ... and ... */
+  const char *classes;   /* ... "batch:60%|free:80%": in the text that was read, which must stay */
+  size_t classes_length; /* as long as the rule; 0: it has none */
+  uint8_t percents[WEIR_CLASSES_MOST]; /* what each class has there; 0: a whole number */
 
   int64_t capacity; /* weir_rule_capacity(), ... */
-  int64_t upper;    /* ... and weir_rule_upper(): every decision reads them */
-  weir_threshold
-      thresholds[WEIR_CLASSES_MOST + 1]; /* by class of the stack; 0: of none, those two */
-  int64_t cell_us;                       /* S, the width of a cell */
+  int64_t upper; /* ... and weir_rule_upper(), of a bucket the first: every decision reads them */
+  int64_t class_capacities[WEIR_CLASSES_MOST]; /* the same as the first, by class of the stack */
+  int64_t cell_us;                             /* S, the width of a cell */
   int64_t log_us; /* of a log: the longest period of all that share it, the width of its epochs;
                        else 0 */
   int64_t
@@ -148,8 +143,6 @@ struct weir_rule {
   int64_t token_units;   /* T, at least 1024: the rate falls short by less than 0.1 % */
   char tag[WEIR_TAG_MOST + 1];
   char kin[WEIR_TAG_MOST + 1]; /* what names its limit whatever the layout: kind, period, name */
-  size_t class_count;
-  weir_class classes[WEIR_CLASSES_MOST]; /* rising */
 };
 
 /* Rules that are one decision. */
@@ -162,8 +155,8 @@ typedef struct weir_stack {
   weir_rule rules[WEIR_RULES_MOST];
 } weir_stack;
 
-/* Reads the text of one rule or several, and gives every rule its layout. Errors: WEIR_BAD_RULE,
- * with a message that names the offending part and what is accepted. */
+/* Reads the text of one rule or several, and gives every rule its layout. The text must stay as long as
+ * the rules. Errors: WEIR_BAD_RULE, with a message that names the offending part and what is accepted. */
 weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *stack,
                              weir_message *message);
 
@@ -204,15 +197,27 @@ enum { WEIR_CONTINUED_PARTS = 1024 };
 void weir_stack_continue(const weir_stack *rules, weir_stack *continued);
 
 /* Most that the whole cells of a window may hold when a request is admitted: L + ceil(2L/N), or L
- * for strict and for what is not a sliding window. */
+ * for strict and for what is not a sliding window. And the same of another limit. */
 int64_t weir_rule_upper(const weir_rule *rule);
+int64_t weir_rule_upper_of(const weir_rule *rule, int64_t limit);
+
+/* By class of the stack; 0 is none. */
+static inline int64_t weir_rule_capacity_of(const weir_rule *rule, unsigned class) {
+  return class == 0 ? rule->capacity : rule->class_capacities[class - 1];
+}
+
+static inline weir_threshold weir_rule_threshold(const weir_rule *rule, unsigned class) {
+  if (class == 0) return (weir_threshold){rule->capacity, rule->upper};
+  int64_t capacity = rule->class_capacities[class - 1];
+  return (weir_threshold){capacity, weir_rule_upper_of(rule, capacity)};
+}
 
 /* Most that a rule which is no bucket promises to admit: a sliding one in any period, the others in
  * one of their windows. docs/guarantees.md proves it. */
 int64_t weir_rule_bound(const weir_rule *rule);
 
 /* The same of a class alone. */
-int64_t weir_rule_bound_of(const weir_rule *rule, const weir_threshold *most);
+int64_t weir_rule_bound_of(const weir_rule *rule, weir_threshold most);
 
 /* Into how many parts a cost comes there: WEIR_CONTINUED_PARTS, fewer where a limit in parts would be above
  * WEIR_COUNT_LIMIT_MOST. */

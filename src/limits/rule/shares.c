@@ -6,8 +6,6 @@
  * N + 2 of them are at most L: an interval of the length W meets N + 1 cells, and another may still have
  * floors on their way. */
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <weir/backend.h>
 #include <weir/duration.h>
@@ -17,24 +15,15 @@
 
 /* One tenant of weights=. */
 typedef struct share {
-  const char *tenant;
-  size_t length;
+  weir_part part;
   int64_t weight;
 } share;
 
 /* Moves *at behind the next one. False: there is none, or none that is accepted. */
 static bool next_share(const char **at, const char *end, share *next) {
-  static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-  if (*at >= end) return false;
-  const char *stop = memchr(*at, '|', (size_t)(end - *at));
-  if (stop == NULL) stop = end;
-  const char *colon = memchr(*at, ':', (size_t)(stop - *at));
-  if (colon == NULL || colon == *at || colon - *at > WEIR_TENANT_MOST) return false;
-  *next = (share){.tenant = *at, .length = (size_t)(colon - *at)};
-  for (size_t i = 0; i < next->length; i++)
-    if ((*at)[i] == '\0' || strchr(letters, (*at)[i]) == NULL) return false;
-  *at = stop + 1;
-  return weir_number_read(colon + 1, (size_t)(stop - colon - 1), WEIR_WEIGHT_MOST, &next->weight) &&
+  return weir_parts_next(at, end, WEIR_TENANT_MOST, &next->part) &&
+         weir_number_read(next->part.value, next->part.value_length, WEIR_WEIGHT_MOST,
+                          &next->weight) &&
          next->weight >= 1;
 }
 
@@ -45,7 +34,7 @@ static const char *end_of(const weir_rule *rule) {
 int64_t weir_rule_weight(const weir_rule *rule, const void *tenant, size_t length) {
   share next;
   for (const char *at = rule->weights, *end = end_of(rule); next_share(&at, end, &next);)
-    if (next.length == length && memcmp(next.tenant, tenant, length) == 0) return next.weight;
+    if (weir_part_is_named(&next.part, tenant, length)) return next.weight;
   return 0;
 }
 
@@ -61,7 +50,7 @@ bool weir_shares_read(weir_rule *rule, const char *text, size_t length) {
   while (at < end) {
     rule->weights_length = (size_t)(at - text); /* those before it */
     if (!next_share(&at, end, &next)) return false;
-    if (weir_rule_weight(rule, next.tenant, next.length) > 0) return false;
+    if (weir_rule_weight(rule, next.part.name, next.part.name_length) > 0) return false;
   }
   rule->weights_length = length;
   return true;
@@ -96,7 +85,8 @@ static weir_status check_floors(const weir_rule *rule, const share *least, weir_
       "tenant \"%.*s\" has a part of %" PRId64 " in %" PRId64
       ", and its floor in each of the %d cells is less than 1: accepted are a limit of %" PRId64
       " or more, larger floors, or fewer tenants or cells",
-      (int)least->length, least->tenant, least->weight, rule->weight_of_all, rule->cells, limit);
+      (int)least->part.name_length, least->part.name, least->weight, rule->weight_of_all,
+      rule->cells, limit);
   return WEIR_BAD_RULE;
 }
 
