@@ -164,16 +164,14 @@ size_t weir_redis_nodes_count(const weir_redis_nodes *nodes) {
  * gone; one that did so before is counted. */
 static bool forget(weir_redis_nodes *nodes, unsigned number) {
   weir_redis_node *node = node_at(nodes, number);
-  weir_server_state state = {.size = sizeof state};
   atomic_store(&node->present, false);
   if (atomic_load(&node->holders) > 0) {
     atomic_store(&node->present, true);
     return false;
   }
   weir_wire *wire = atomic_exchange(&node->wire, NULL);
-  if (wire != NULL) weir_wire_read_server(wire, &state);
+  if (wire != NULL) node->outages += weir_wire_outages(wire);
   weir_wire_close(wire);
-  node->outages += state.outages;
   node->shown = NULL;
   node->listed = false;
   weir_redis_slots_release(&nodes->slots, number);

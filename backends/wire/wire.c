@@ -175,6 +175,10 @@ void weir_wire_close(weir_wire *wire) {
 
 /* --- what is known of a server --------------------------------------------------------------- */
 
+uint64_t weir_wire_outages(const weir_wire *wire) {
+  return wire->server.breaker.opened;
+}
+
 void weir_wire_read_server(weir_wire *wire, weir_server_state *state) {
   const weir_breaker *breaker = &wire->server.breaker;
   state->name = wire->name;

@@ -259,6 +259,9 @@ void weir_wire_close(weir_wire *wire);
 /* What its breaker knows; `size` stays. */
 void weir_wire_read_server(weir_wire *wire, weir_server_state *state);
 
+/* Its member `outages` alone, of a wire that no other thread uses any more: so it takes no lock. */
+uint64_t weir_wire_outages(const weir_wire *wire);
+
 /* By how much the server's clock is ahead of this machine's: commands are encoded by it from now on. */
 void weir_wire_set_clock(weir_wire *wire, int64_t ahead_s);
 
