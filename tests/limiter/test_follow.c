@@ -65,6 +65,30 @@ static void what_was_admitted_counts_on(void **state) {
   }
 }
 
+/* A record that the other one has read holds on, however the policy would answer. */
+static void a_blocked_key_stays_blocked(void **state) {
+  static const char rules[] = "fixed-window:20/1m,most=100,name=n";
+  weir_limit blocked = {.key = "k", .key_length = 1, .kind = WEIR_KEY_LIMIT_BLOCKED};
+  (void)state;
+  world w;
+  weir_limiter_options options = {.size = sizeof options,
+                                  .deadline_us = AWAY_DEADLINE_US,
+                                  .clock = hand_clock_as_clock(&w.clock),
+                                  .fallback = WEIR_FALLBACK_ALLOW,
+                                  .limits_us = SECOND_US};
+  away_open(&w, "fixed-window:1/1m", 2);
+  weir_limiter *before, *next;
+  assert_int_equal(weir_limiter_create(w.store, rules, &options, &before, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_set_limits(before, &blocked, 1, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_create(w.store, rules, &options, &next, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_follow(next, before, NULL), WEIR_OK);
+  the_fake.trouble = FAKE_AWAY;
+  assert_int_equal(admit(next, 3), 0);
+  weir_limiter_destroy(next);
+  weir_limiter_destroy(before);
+  world_close(&w);
+}
+
 /* It was alone: so is this one. */
 static void a_share_goes_on(void **state) {
   world w;
@@ -161,6 +185,7 @@ static void other_counts_are_not_followed(void **state) {
 int main(void) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_admitted_counts_on),
+      cmocka_unit_test(a_blocked_key_stays_blocked),
       cmocka_unit_test(a_share_goes_on),
       cmocka_unit_test(leases_may_come_and_go),
       cmocka_unit_test(it_can_follow_nobody_again),

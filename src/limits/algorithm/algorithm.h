@@ -118,14 +118,20 @@ typedef struct weir_memo {
   uint8_t must_peek;
   uint8_t denied_rank; /* of a class that was denied: it speaks for this and lower ones */
   bool unsure; /* what was charged or went back may not have: no settlement charges unseen */
-  int64_t look_until_us; /* others swap this key too: until then look before swapping */
-  int64_t denied_cost;   /* costs from this on were denied; 0: none */
-  int64_t denied_limit;  /* of requests with this limit: weir_ask.limit */
-  int64_t ruled; /* what is known here is told by this limit, which the key has; 0: the rule's */
-  int64_t denied_at_us;     /* at this time */
-  int64_t denied_until_us;  /* and are denied without the store before this one */
-  weir_expected expected[]; /* by rule; behind them what each method keeps: weir_memo_own() */
+  int64_t look_until_us;   /* others swap this key too: until then look before swapping */
+  int64_t denied_cost;     /* costs from this on were denied; 0: none */
+  int64_t denied_at_us;    /* at this time */
+  int64_t denied_until_us; /* and are denied without the store before this one */
+  weir_expected
+      expected[]; /* by rule; behind them what each method keeps: weir_memo_own(); and then a
+                               weir_memo_limits, where there is one */
 } weir_memo;
+
+/* Of rules that have a most=. */
+typedef struct weir_memo_limits {
+  int64_t denied; /* of requests with this limit, weir_ask.limit, is what was denied */
+  int64_t ruled;  /* what is known here is told by this limit, which the key has; 0: the rule's */
+} weir_memo_limits;
 
 typedef enum weir_phase {
   WEIR_PHASE_LOOK,
@@ -229,6 +235,9 @@ typedef struct weir_machine {
 } weir_machine;
 
 size_t weir_memo_bytes(const weir_stack *stack);
+
+/* NULL: no request can have a limit of its own. */
+weir_memo_limits *weir_memo_limits_of(const weir_stack *stack, const weir_memo *memo);
 
 /* Where a memo keeps what rule i's method remembers. Inline, as is weir_method_of(): requests that are answered
  * out of a lease come by here. */

@@ -91,14 +91,15 @@ typedef struct weir_ask {
 /* What comes of it. The machine writes it, or whatever answers in its stead. */
 typedef struct weir_verdict {
   bool answered;
-  bool away;              /* with a status other than WEIR_OK: the store is away */
-  bool gone;              /* likewise: it refused, was lost, or is away: not only slow */
-  bool has_room;          /* of a member that is denied: all of it fits behind its take-back */
-  bool in_account;        /* the account counts it already, and `decision` says how */
-  unsigned denying;       /* rules that its own charge was denied by, one bit each */
-  weir_status status;     /* when answered */
-  int64_t held;           /* of its cost, what a grant covers: the group charges the rest */
-  int64_t charge;         /* what its group adds under every rule; weir_claim_offer() begins it */
+  bool away;          /* with a status other than WEIR_OK: the store is away */
+  bool gone;          /* likewise: it refused, was lost, or is away: not only slow */
+  bool has_room;      /* of a member that is denied: all of it fits behind its take-back */
+  bool in_account;    /* the account counts it already, and `decision` says how */
+  unsigned denying;   /* rules that its own charge was denied by, one bit each */
+  weir_status status; /* when answered */
+  int64_t limit;      /* where keys have limits of their own: that it was decided under; else 0 */
+  int64_t held;       /* of its cost, what a grant covers: the group charges the rest */
+  int64_t charge;     /* what its group adds under every rule; weir_claim_offer() begins it */
   weir_decision decision; /* when answered with WEIR_OK */
 } weir_verdict;
 

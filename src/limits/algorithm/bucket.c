@@ -37,6 +37,11 @@ int64_t weir_bucket_full(const weir_rule *rule) {
   return (rule->burst - rule->reserve) * rule->token_units;
 }
 
+int64_t weir_bucket_fullest(const weir_rule *rule) {
+  int64_t full = weir_bucket_full(rule), of_any = weir_bucket_units(rule, rule->fullest_us);
+  return full > of_any ? full : of_any;
+}
+
 int64_t weir_bucket_full_of(const weir_rule *rule, const weir_ask *ask) {
   return weir_ask_capacity(rule, ask) * rule->token_units;
 }
@@ -126,7 +131,7 @@ int64_t weir_bucket_offset(const weir_rule *rule, int64_t now_us) {
 /* A process that reads may have taken its stamp up to its deadline before others charge by a clock
  * that is 2d ahead. */
 int64_t weir_bucket_furthest(const weir_rule *rule, const weir_settings *settings) {
-  return weir_bucket_full(rule) + weir_bucket_beyond(rule, settings) +
+  return weir_bucket_fullest(rule) + weir_bucket_beyond(rule, settings) +
          weir_bucket_units(rule, settings->final_us);
 }
 

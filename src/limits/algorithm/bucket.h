@@ -36,6 +36,9 @@ int64_t weir_bucket_us(const weir_rule *rule, int64_t units);
 /* B'*T: a bucket without a lease holds all of B. */
 int64_t weir_bucket_full(const weir_rule *rule);
 
+/* The most that it is under any limit up to most=: other requests of the key may have another. */
+int64_t weir_bucket_fullest(const weir_rule *rule);
+
 /* The same of a request's class. */
 int64_t weir_bucket_full_of(const weir_rule *rule, const weir_ask *ask);
 

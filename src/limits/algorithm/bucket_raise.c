@@ -35,7 +35,7 @@ enum { NOT_READ = -1 };
  */
 
 static int64_t raise_handover_units(const weir_rule *rule, const weir_settings *settings) {
-  return weir_bucket_full(rule) + weir_bucket_beyond(rule, settings) +
+  return weir_bucket_fullest(rule) + weir_bucket_beyond(rule, settings) +
          weir_bucket_units(rule, 3 * settings->final_us);
 }
 

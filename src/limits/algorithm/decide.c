@@ -119,7 +119,8 @@ static void settle(weir_machine *machine, weir_claim *request, unsigned denying)
   if (until_us > oldest_us + settings->memo_age_us) until_us = oldest_us + settings->memo_age_us;
   memo->denied_cost = request->verdict.charge;
   memo->denied_rank = (uint8_t)weir_ask_rank(&request->ask);
-  memo->denied_limit = request->ask.limit;
+  if (machine->limited != NULL)
+    weir_memo_limits_of(machine->stack, memo)->denied = request->ask.limit;
   memo->denied_at_us = now_us;
   memo->denied_until_us = until_us;
 }

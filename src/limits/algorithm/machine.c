@@ -234,7 +234,7 @@ static void decide_charge_end(weir_machine *machine) {
 static void decide_back_round(weir_machine *machine, weir_status status, bool late) {
   bool too_late = late && machine->again; /* to charge once more */
   if (status == WEIR_OK && !too_late) return;
-  if (status != WEIR_OK) machine->frame.memo->unsure = true;
+  if (status != WEIR_OK) weir_machine_is_unsure(machine);
   if (machine->failure != WEIR_OK) {
     weir_machine_fail(machine, WEIR_UNKNOWN_OUTCOME);
   } else {
@@ -530,14 +530,14 @@ __attribute__((cold, noinline)) static void machine_set_limit(weir_machine *mach
 }
 
 void weir_machine_rule(weir_machine *machine, int64_t limit) {
-  machine->ruled = machine->frame.memo->ruled = limit;
+  machine->ruled = weir_memo_limits_of(machine->stack, machine->frame.memo)->ruled = limit;
   if (limit != machine->limit) machine_set_limit(machine, limit);
 }
 
 /* Of rules that have a most=: that of the requests, else that of the key. */
 static void machine_take_limit(weir_machine *machine, int64_t asked) {
   int64_t limit = asked != 0 ? asked : machine->ruled;
-  machine->frame.memo->ruled = machine->ruled;
+  weir_memo_limits_of(machine->stack, machine->frame.memo)->ruled = machine->ruled;
   if (limit != machine->limit) machine_set_limit(machine, limit);
 }
 

@@ -1,7 +1,7 @@
 /* Which method serves a rule, and where a machine and a memo keep what: one block each, laid out once
  * for a stack of rules. No method calls this.
  *
- *     memo       weir_memo │ expected, by rule │ what each method remembers, rule after rule
+ *     memo       weir_memo │ expected, by rule │ what each method remembers, rule after rule │ limits
  *     machine    weir_machine │ rules with another limit │ a memo │ what each method knows besides
  */
 #include "algorithm/method.h"
@@ -41,8 +41,17 @@ size_t weir_memo_offset(const weir_stack *stack, size_t i) {
   return offset;
 }
 
+static bool has_limits(const weir_stack *stack) {
+  return weir_stack_steered(stack) < stack->count;
+}
+
 size_t weir_memo_bytes(const weir_stack *stack) {
-  return weir_memo_offset(stack, stack->count);
+  return weir_memo_offset(stack, stack->count) + (has_limits(stack) ? sizeof(weir_memo_limits) : 0);
+}
+
+weir_memo_limits *weir_memo_limits_of(const weir_stack *stack, const weir_memo *memo) {
+  if (!has_limits(stack)) return NULL;
+  return (weir_memo_limits *)((uintptr_t)memo + weir_memo_offset(stack, stack->count));
 }
 
 void weir_memo_lay_by(const weir_stack *stack, const weir_settings *settings, weir_memo *memo,
@@ -57,7 +66,7 @@ void weir_memo_take_over(const weir_stack *stack, weir_memo *memo, const weir_st
                          const weir_memo *old) {
   memset(memo, 0, weir_memo_bytes(stack));
   memcpy(memo, old, weir_memo_offset(stack, 0));
-  memo->denied_cost = memo->ruled = 0;
+  memo->denied_cost = 0;
   for (size_t i = 0; i < stack->count; i++) {
     const weir_method *method = weir_method_of(&stack->rules[i], 0);
     char *own = (char *)memo + weir_memo_offset(stack, i);
@@ -105,7 +114,7 @@ size_t weir_machine_operations_most(const weir_stack *stack) {
 
 size_t weir_machine_bytes(const weir_stack *stack) {
   size_t bytes = sizeof(weir_machine) + weir_memo_bytes(stack);
-  if (weir_stack_steered(stack) < stack->count) bytes += sizeof(weir_stack);
+  if (has_limits(stack)) bytes += sizeof(weir_stack);
   for (size_t i = 0; i < stack->count; i++)
     bytes += weir_method_of(&stack->rules[i], 0)->state_bytes;
   return bytes;
@@ -119,7 +128,7 @@ weir_machine *weir_machine_init(void *memory, const weir_stack *stack,
                             .memo_bytes = weir_memo_bytes(stack),
                             .only_windows = true};
   char *behind = (char *)(machine + 1);
-  if (weir_stack_steered(stack) < stack->count) {
+  if (has_limits(stack)) {
     machine->limited = (weir_stack *)(void *)behind;
     behind += sizeof(weir_stack);
   }

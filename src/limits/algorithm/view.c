@@ -83,6 +83,13 @@ void weir_view_known(const weir_view *view, size_t i, weir_known *known) {
 /* --- requests ----------------------------------------------------------------------------------
  */
 
+int64_t weir_view_capacity(const weir_stack *stack, const weir_ask *ask) {
+  weir_stack limited;
+  if (ask->limit == 0) return weir_ask_capacity(&stack->rules[0], ask);
+  weir_stack_set_limit(stack, ask->limit, &limited);
+  return weir_ask_capacity(&limited.rules[0], ask);
+}
+
 static bool settle_never(const weir_stack *stack, int64_t now_us, weir_claim *request) {
   size_t i = 0;
   weir_claim_offer(stack, request);
@@ -170,10 +177,12 @@ __attribute__((cold, noinline)) static bool deny_limited(const weir_view *view, 
 bool weir_settle_locally(const weir_view *view, weir_claim *request) {
   const weir_memo *memo = view->memo;
   if (!view->settings->local_denial || memo->denied_cost == 0 ||
-      view->now_us < memo->denied_at_us || view->now_us >= memo->denied_until_us ||
-      request->ask.limit != memo->denied_limit)
+      view->now_us < memo->denied_at_us || view->now_us >= memo->denied_until_us)
     return false;
-  int64_t limit = request->ask.limit != 0 ? request->ask.limit : memo->ruled;
+  const weir_memo_limits *limits = weir_memo_limits_of(view->stack, memo);
+  if (limits == NULL) return deny(view, request);
+  if (request->ask.limit != limits->denied) return false;
+  int64_t limit = request->ask.limit != 0 ? request->ask.limit : limits->ruled;
   return limit != 0 ? deny_limited(view, limit, request) : deny(view, request);
 }
 

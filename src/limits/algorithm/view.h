@@ -24,6 +24,9 @@ int64_t weir_view_next(const weir_view *view);
 /* What was last known of rule i, in parts: all but the count where there is nothing. */
 void weir_view_known(const weir_view *view, size_t i, weir_known *known);
 
+/* How far this request may fill the first rule, by its class and the limit that it brings. */
+int64_t weir_view_capacity(const weir_stack *stack, const weir_ask *ask);
+
 /* Settles a request that needs no store: a cost that never fits, or one that the memo shows to be
  * denied. An up-to request is cut to what can fit at all. */
 bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_claim *request);

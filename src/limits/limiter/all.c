@@ -45,7 +45,8 @@ typedef struct weir_member {
   const weir_extra *extra;
   weir_call *call;
   weir_waiting state;     /* of what it is asked now */
-  weir_decision decision; /* the last */
+  weir_decision decision; /* the last, ... */
+  int64_t charged_limit;  /* ... and its verdict's limit */
   weir_status status;
   weir_result result;
   bool looked;                        /* a look has shown that it fits */
@@ -218,6 +219,7 @@ static void conclude(weir_all *all, size_t at) {
     weir_limiter_fall_back(member->limiter, state, why);
   member->status = state->claim.verdict.status;
   member->decision = state->claim.verdict.decision;
+  member->charged_limit = state->claim.verdict.limit;
   if (state->claim.verdict.status != WEIR_OK) {
     member->result = WEIR_NO_VERDICT;
     if (at < all->failed) {
@@ -342,6 +344,7 @@ static unsigned refund_set(weir_all *all, unsigned set, int64_t until_us) {
     ask->costs = member->costs;
     ask->at_us = member->decision.at_us;
     ask->places = NULL;
+    if (member->charged_limit != 0) ask->limit = member->charged_limit;
     weir_call_join(&member->call, member->limiter, &member->state, member->call->at);
   }
   weir_call_run(first);
@@ -564,13 +567,13 @@ static size_t find_speaker(const weir_all *all) {
 static void tell(weir_member *member) {
   weir_request *request = member->request;
   if (member->result == WEIR_NOT_ASKED)
-    member->decision =
-        (weir_decision){.source = WEIR_SOURCE_LOCAL,
-                        .limit = weir_rule_capacity(&member->limiter->stack.rules[0]),
-                        .remaining = WEIR_NOT_KNOWN,
-                        .reset_after_us = WEIR_NOT_KNOWN,
-                        .cost = request->cost,
-                        .at_us = weir_limiter_now(member->limiter)};
+    member->decision = (weir_decision){
+        .source = WEIR_SOURCE_LOCAL,
+        .limit = weir_view_capacity(&member->limiter->stack, &member->state.claim.ask),
+        .remaining = WEIR_NOT_KNOWN,
+        .reset_after_us = WEIR_NOT_KNOWN,
+        .cost = request->cost,
+        .at_us = weir_limiter_now(member->limiter)};
   if (member->result == WEIR_FITS) member->decision.allowed = false;
   request->status = member->status;
   if (member->status == WEIR_OK) request->decision = member->decision;

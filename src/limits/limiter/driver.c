@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algorithm/machine.h"
 #include "condition.h"
 #include "limiter/limiter.h"
 #include "limiter/record.h"
@@ -52,7 +53,7 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_waiting *reque
                     weir_moment at) {
   weir_key key;
   if (weir_ask_is_decided(&request->claim.ask) &&
-      weir_settle_never(limiter->widest, at.now_us, &request->claim)) {
+      weir_limiter_never(limiter, at.now_us, &request->claim)) {
     request->call = *call;
     atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_relaxed);
     return;
@@ -97,6 +98,13 @@ void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_waiting *re
 
 /* --- taking ------------------------------------------------------------------------------------
  */
+
+/* What was given back beside a group is not what its memo says. */
+static void doubt(const weir_limiter *limiter, weir_memo_entry *entry) {
+  if (!entry->doubted) return;
+  weir_memo_doubt_all(&limiter->stack, &limiter->settings, entry->memo);
+  entry->doubted = false;
+}
 
 /* The group's entry is locked. */
 static void start(weir_call *call, weir_group *group) {
@@ -151,6 +159,7 @@ static void take_group(weir_call *call, const weir_waiting *leader) {
     start(call, group);
   } else { /* all of them are answered */
     call->group_count--;
+    doubt(limiter, entry);
     if (!group->keeps_lead) weir_call_pass_lead(call, entry);
   }
   weir_lock_leave(&entry->shard->lock);
@@ -360,6 +369,7 @@ static inline void resume(weir_call *call, weir_group *group, int64_t now_us, bo
 /* A group of which all are answered leaves the call. */
 static void leave(weir_call *call, weir_group *group) {
   group->turn = WEIR_TURN_DONE;
+  doubt(call->limiter, group->entry);
   weir_call_pass_lead(call, group->entry);
   group->entry = NULL;
 }
@@ -376,16 +386,18 @@ __attribute__((cold, noinline)) static void resume_read(weir_call *call, weir_gr
   if (rode) {
     bool denies = found == WEIR_RECORD_BLOCKS;
     group->reads = denies ? WEIR_RECORD_DENIES : WEIR_RECORD_RODE;
+    if (found == WEIR_RECORD_NOT_READ) weir_machine_failure(group->machine, &read);
     resume(call, group, now_us, !known || denies);
     return;
   }
   group->reads = WEIR_RECORD_KNOWN;
+  weir_lock_take(&entry->shard->lock);
   if (!known) {
     group->turn =
         weir_machine_refuse(group->machine, now_us, group->memo, group->requests, &read, late);
+    weir_lock_leave(&entry->shard->lock);
     return;
   }
-  weir_lock_take(&entry->shard->lock);
   group->starts_us = now_us;
   weir_record_apply(call, group);
   if (group->requests != NULL)
@@ -518,9 +530,7 @@ static void keep(const weir_limiter *limiter, weir_group *group) {
   weir_machine *machine = group->machine;
   weir_call_learn(&limiter->stack, entry->shard, machine, ++group->decided);
   if (group->memo != NULL) memcpy(entry->memo, machine->frame.memo, machine->memo_bytes);
-  if (!entry->doubted) return;
-  weir_memo_doubt_all(&limiter->stack, &limiter->settings, entry->memo);
-  entry->doubted = false;
+  doubt(limiter, entry);
 }
 
 /* It may answer those who wait behind the group, up to the first that it does not answer: what comes after
@@ -552,6 +562,7 @@ static void finish(weir_call *call, weir_group *group) {
     next = request->next;
     if (request->ask.places != NULL && request->verdict.decision.source == WEIR_SOURCE_STORE)
       weir_machine_places(group->machine, request->ask.places);
+    if (limiter->limits_us > 0) request->verdict.limit = weir_record_decided(limiter, group);
     weir_call_finish(call, weir_waiting_of(request));
   }
 }

@@ -103,7 +103,7 @@ static bool leave_together(const weir_limiter *limiter, const weir_settlement *c
 }
 
 bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
-                          weir_settlement *rider, unsigned class) {
+                          weir_settlement *rider) {
   bool up = false;
   bool down = false;
   for (size_t i = 0; i < limiter->stack.count; i++) {
@@ -111,7 +111,8 @@ bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
     down = down || carrier->asked[i] < 0 || rider->asked[i] < 0;
   }
   bool rides = up != down && carrier->charged == WEIR_CHARGED_STORE &&
-               rider->charged == WEIR_CHARGED_STORE && carrier->request->claim.ask.class == class &&
+               rider->charged == WEIR_CHARGED_STORE &&
+               carrier->request->claim.ask.class == rider->request->claim.ask.class &&
                carrier->request->claim.ask.limit == rider->request->claim.ask.limit;
   if (carrier->gives_back || rider->gives_back)
     rides = carrier->gives_back == rider->gives_back && leave_together(limiter, carrier, rider);
@@ -190,6 +191,7 @@ static void make_alone(weir_limiter *limiter, weir_settlement *settlement, weir_
   weir_waiting again = {.claim.ask = {.at_us = request->claim.ask.at_us,
                                       .ends = request->claim.ask.ends,
                                       .class = request->claim.ask.class,
+                                      .limit = request->claim.ask.limit,
                                       .key = request->claim.ask.key,
                                       .key_length = request->claim.ask.key_length}};
   weir_settlement alone = {.charged = WEIR_CHARGED_STORE, .gives_back = settlement->gives_back};
@@ -265,8 +267,10 @@ static int64_t limit_of(const weir_limiter *limiter, const weir_decision *taken)
   if (!atomic_load_explicit(&limiter->limited, memory_order_relaxed)) return 0;
   const weir_rule *rule = &stack->rules[limiter->steered];
   if (!weir_rule_moves_in_time(rule)) return 0;
-  if (stack->count > 1 || rule->burst < rule->limit || rule->reserve > 0) return rule->most;
-  if (taken->limit == rule->capacity || taken->limit < 1) return 0;
+  if (stack->count > 1 || stack->class_count > 0 || rule->burst < rule->limit ||
+      rule->reserve > 0 || taken->limit < 1)
+    return rule->most;
+  if (taken->limit == rule->capacity) return rule->limit;
   for (int64_t limit = taken->limit * rule->limit / rule->burst, end = limit + 2;
        limit < end && limit <= rule->most; limit++) {
     weir_rule limited = *rule;

@@ -37,7 +37,7 @@ bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
 /* Has a settlement of the same key, which is not asked yet, ask for this one as well. False: each is
  * asked by itself, as one goes up and one down, or to different places. */
 bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
-                          weir_settlement *rider, unsigned class);
+                          weir_settlement *rider);
 
 /* What became of it, behind the store's answer. Returns its status; the message gets what the store
  * cannot say. */

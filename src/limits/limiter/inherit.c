@@ -13,6 +13,7 @@
 
 #include "limiter/account.h"
 #include "limiter/limiter.h"
+#include "limiter/record.h"
 
 weir_status weir_limiter_follow(weir_limiter *limiter, weir_limiter *before,
                                 weir_message *message) {
@@ -88,6 +89,19 @@ static void move_account(const weir_stack *continued, const weir_stack *old_cont
     part->charged = part->charged / old_continued->rules[i].parts * continued->rules[i].parts;
     part->ahead = part->ahead / old_continued->rules[i].parts * continued->rules[i].parts;
   }
+}
+
+void weir_record_inherit(weir_limiter *limiter, weir_record *record, const weir_ask *ask) {
+  weir_lock_take(&limiter->before_lock);
+  weir_limiter *before = limiter->before;
+  weir_memo_entry *old = before != NULL && before->limits_us > 0
+                             ? weir_limiter_lock(before, ask->key, ask->key_length)
+                             : NULL;
+  if (old != NULL) {
+    *record = *weir_record_of(before, old);
+    weir_lock_leave(&old->shard->lock);
+  }
+  weir_lock_leave(&limiter->before_lock);
 }
 
 /* One that is being decided there stays: a payment may be under way. */

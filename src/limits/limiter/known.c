@@ -18,7 +18,8 @@ __attribute__((cold)) static void show_and_tell(const weir_limiter *limiter,
 /* One of requests with a limit of their own is found under the lock alone. */
 void weir_known_show(const weir_limiter *limiter, weir_memo_entry *entry) {
   if (entry->memo->denied_cost == 0 && !entry->shown) return;
-  if (entry->memo->denied_cost != 0 && entry->memo->denied_limit != 0) {
+  const weir_memo_limits *limits = weir_memo_limits_of(&limiter->stack, entry->memo);
+  if (entry->memo->denied_cost != 0 && limits != NULL && limits->denied != 0) {
     weir_table_hide_denial(limiter->table, entry);
     return;
   }
@@ -125,11 +126,16 @@ static bool deny_locked(weir_limiter *limiter, const weir_key *key, weir_moment 
   return denied;
 }
 
+bool weir_limiter_never(const weir_limiter *limiter, int64_t now_us, weir_claim *request) {
+  bool has_limit = request->ask.limit != 0;
+  return weir_settle_never(has_limit ? &limiter->stack : limiter->widest, now_us, request);
+}
+
 bool weir_know(weir_limiter *limiter, weir_waiting *request, const weir_key *key, weir_moment at,
                weir_reach reach, bool *must_look) {
   if (must_look != NULL) *must_look = false;
   if (weir_ask_is_decided(&request->claim.ask) &&
-      weir_settle_never(limiter->widest, at.now_us, &request->claim))
+      weir_limiter_never(limiter, at.now_us, &request->claim))
     return true;
   if (reach == WEIR_ALL_KEYS) return deny_locked(limiter, key, at, &request->claim, must_look);
   if (answer_shown(limiter, key, at, &request->claim)) return true;

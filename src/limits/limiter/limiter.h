@@ -80,10 +80,11 @@ struct weir_limiter {
   atomic_bool limited;            /* some request has a limit of its own, or keys have */
   int64_t limits_us;              /* how old the record of a key may be; 0: keys have none */
   bool absent_denies;             /* a key without one is denied */
-  const weir_stack *widest;       /* what costs more under it never fits: `stack`, or ... */
-  weir_stack *limited_most;       /* ... this, with the largest limit that a key may have */
-  int64_t plain_cost_most;        /* the least of these, ... */
-  int64_t capacity_least;         /* ... and of all rules: what costs more never fits */
+  const weir_stack *widest; /* what costs more under it never fits, of requests without a limit of
+                                     their own: `stack`, or ... */
+  weir_stack *limited_most; /* ... this, with the largest limit that a key may have */
+  int64_t plain_cost_most;  /* the least of these, ... */
+  int64_t capacity_least;   /* ... and of all rules: what costs more never fits */
   weir_prefix prefixes[WEIR_RULES_MOST];
   weir_table *table;
   const weir_denials_place *denials; /* the table's */
@@ -173,6 +174,9 @@ weir_status weir_request_decide(weir_limiter *limiter, weir_request *request,
 /* What a checked request asks for. Its key, costs and tenant must stay as long as the request is in use. */
 void weir_request_begin(const weir_limiter *limiter, const weir_request *request,
                         const weir_extra *extra, weir_waiting *state);
+
+/* Whether it never fits, whatever limits its key may have: then it is answered. */
+bool weir_limiter_never(const weir_limiter *limiter, int64_t now_us, weir_claim *request);
 
 /* What a checked request says of itself beside that. */
 void weir_request_say(const weir_limiter *limiter, const weir_extra *extra, weir_ask *ask);

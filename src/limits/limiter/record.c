@@ -59,15 +59,19 @@ static bool never_fits(const weir_limiter *limiter, int64_t limit, weir_claim *r
 
 /* A claim of a stand-in's is asked for by nobody. */
 static bool is_asked(const weir_claim *request) {
-  return (request->ask.kind == WEIR_TAKE || request->ask.kind == WEIR_PEEK) &&
-         request->ask.terms != WEIR_DEBT;
+  return weir_ask_is_decided(&request->ask) && request->ask.terms != WEIR_DEBT;
+}
+
+/* What it really cost is charged as far as the key's limit goes. */
+static bool charges_more(const weir_limiter *limiter, const weir_ask *ask) {
+  return ask->kind == WEIR_SETTLE && ask->costs[limiter->steered] > 0;
 }
 
 void weir_record_apply(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
   int64_t limit = limit_of(limiter, weir_record_of(limiter, group->entry));
   group->machine->ruled = limit == BLOCKED ? RULES_OWN : limit;
-  group->entry->memo->ruled = group->machine->ruled;
+  weir_memo_limits_of(&limiter->stack, group->entry->memo)->ruled = group->machine->ruled;
   weir_claim **link = &group->requests;
   for (weir_claim *request = *link; request != NULL; request = *link) {
     bool denied = is_asked(request);
@@ -87,15 +91,17 @@ void weir_record_apply(weir_call *call, weir_group *group) {
 /* --- reading -----------------------------------------------------------------------------------
  */
 
-/* Requests that bring a limit of their own need no record; and what gives back, is paid on or forgets is
+/* Requests that bring a limit of their own need no record; and what only gives back, is paid on or forgets is
  * done by what is known. */
 bool weir_record_must_read(weir_call *call, weir_group *group) {
   const weir_limiter *limiter = call->limiter;
   const weir_record *record = weir_record_of(limiter, group->entry);
   bool known = record->read_us != 0 && record->read_us <= group->starts_us &&
                group->starts_us - record->read_us < limiter->limits_us;
-  group->machine->ruled = group->entry->memo->ruled;
-  if (group->requests->ask.limit != 0 || !is_asked(group->requests)) return false;
+  group->machine->ruled = weir_memo_limits_of(&limiter->stack, group->entry->memo)->ruled;
+  const weir_claim *first = group->requests;
+  if (first->ask.limit != 0 || !(is_asked(first) || charges_more(limiter, &first->ask)))
+    return false;
   if (known) weir_record_apply(call, group);
   return !known;
 }
@@ -133,7 +139,8 @@ static void learn(weir_call *call, weir_record *record, int64_t stored, int64_t 
     *record = (weir_record){.stored = stored, .read_us = read_us};
     return;
   }
-  bool says = record->stored != 0 && weir_record_kind(record->stored) != WEIR_KEY_LIMIT_NONE;
+  bool says = record->stored != 0 && (call->limiter->absent_denies ||
+                                      weir_record_kind(record->stored) != WEIR_KEY_LIMIT_NONE);
   if (says && record->lost_us == 0) {
     record->lost_us = read_us;
     call->work.limits_lost++;
@@ -153,10 +160,15 @@ weir_record_read weir_record_absorb(weir_call *call, weir_group *group, bool rod
   weir_record *record = weir_record_of(limiter, entry);
   learn(call, record, read->outcome == WEIR_DONE ? read->value : 0, frame->now_us);
   int64_t limit = limit_of(limiter, record);
-  if (limit != BLOCKED) entry->memo->ruled = limit;
+  if (limit != BLOCKED) weir_memo_limits_of(&limiter->stack, entry->memo)->ruled = limit;
   if (limit != BLOCKED && rode) weir_machine_rule(group->machine, limit);
   weir_lock_leave(&entry->shard->lock);
   return limit == BLOCKED ? WEIR_RECORD_BLOCKS : WEIR_RECORD_READ;
+}
+
+int64_t weir_record_decided(const weir_limiter *limiter, const weir_group *group) {
+  int64_t limit = group->machine->limit;
+  return limit != 0 ? limit : limiter->stack.rules[limiter->steered].limit;
 }
 
 void weir_record_tell(const weir_call *call, weir_group *group, bool blocks) {
@@ -176,7 +188,8 @@ bool weir_record_denies(weir_limiter *limiter, weir_waiting *request) {
   if (ask->limit != 0 || !is_asked(&request->claim)) return false;
   weir_memo_entry *entry = weir_limiter_lock(limiter, ask->key, ask->key_length);
   if (entry == NULL) return false;
-  const weir_record *record = weir_record_of(limiter, entry);
+  weir_record *record = weir_record_of(limiter, entry);
+  if (record->read_us == 0) weir_record_inherit(limiter, record, ask);
   bool denies = record->read_us != 0 && limit_of(limiter, record) == BLOCKED;
   weir_lock_leave(&entry->shard->lock);
   if (denies) deny(limiter, &request->claim, weir_limiter_now(limiter));

@@ -55,8 +55,15 @@ weir_record_read weir_record_absorb(weir_call *call, weir_group *group, bool rod
  * known. */
 void weir_record_apply(weir_call *call, weir_group *group);
 
+/* The limit that a group was decided under. */
+int64_t weir_record_decided(const weir_limiter *limiter, const weir_group *group);
+
 /* A group that rode is decided: of requests that its record denies by itself it is told so. */
 void weir_record_tell(const weir_call *call, weir_group *group, bool blocks);
+
+/* In the place of one that is not known: what the limiter knows of it whose place this one has taken. Its
+ * entry is locked. In inherit.c. */
+void weir_record_inherit(struct weir_limiter *limiter, weir_record *record, const weir_ask *ask);
 
 /* Whether what is known of a key denies all that is asked of it, for a policy; fills in the verdict. */
 bool weir_record_denies(struct weir_limiter *limiter, weir_waiting *request);

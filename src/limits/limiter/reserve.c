@@ -51,18 +51,23 @@ static weir_settlement find_differences(const weir_reservation *reservation, con
   return made;
 }
 
-static weir_waiting request_of(weir_reservation *reservation) {
-  return (weir_waiting){.claim.ask = {.key = reservation->key,
-                                      .key_length = reservation->key_length,
-                                      .class = reservation->class,
-                                      .at_us = reservation->at_us,
-                                      .limit = reservation->limit,
-                                      .ends = reservation->ends}};
+/* What goes back goes back by the limit that it was charged under: a token of another one is another time in a
+ * bucket. */
+static weir_waiting request_of(weir_reservation *reservation, const weir_settlement *settlement) {
+  size_t steered = reservation->limiter->steered;
+  bool goes_back = reservation->charged_limit != 0 && settlement->costs[steered] < 0;
+  return (weir_waiting){
+      .claim.ask = {.key = reservation->key,
+                    .key_length = reservation->key_length,
+                    .class = reservation->class,
+                    .at_us = reservation->at_us,
+                    .limit = goes_back ? reservation->charged_limit : reservation->limit,
+                    .ends = reservation->ends}};
 }
 
 static weir_status make(weir_reservation *reservation, weir_settlement *settlement,
                         weir_message *message) {
-  weir_waiting request = request_of(reservation);
+  weir_waiting request = request_of(reservation, settlement);
   return weir_settlement_make(reservation->limiter, settlement, &request, message);
 }
 
@@ -165,6 +170,7 @@ weir_status weir_reserve_end(weir_reservation *made, weir_request *request,
     for (size_t i = 0; request->costs == NULL && i < limiter->stack.count; i++)
       made->costs[i] = state->claim.verdict.decision.cost;
     made->at_us = state->claim.verdict.decision.at_us;
+    made->charged_limit = state->claim.verdict.limit;
     if (made->place != NULL) status = enter(made, message);
     if (status == WEIR_OK) {
       weir_reserved_open(made, &request->decision);
@@ -440,7 +446,7 @@ bool weir_release_begin(weir_reservation *reservation, weir_settlement *settleme
   bool sends = reservation->place != NULL && leave_place(reservation);
   reservation->state = WEIR_COMMITTED;
   *settlement = find_differences(reservation, reservation->costs);
-  *state = request_of(reservation);
+  *state = request_of(reservation, settlement);
   state->claim.ask.settlement = settlement->settled;
   return sends && weir_settlement_begin(reservation->limiter, settlement, state);
 }

@@ -21,7 +21,8 @@ struct weir_reservation {
   unsigned class;             /* of its request */
   const weir_decision *taken; /* of its request; NULL: it is not in the table of open ones */
   weir_reservation *next;     /* there, in the same bucket */
-  int64_t limit;              /* of its request: 0: that of the rule */
+  int64_t limit;              /* of its request: 0: that of the key, or of the rule */
+  int64_t charged_limit;      /* that it was charged under, where keys have limits; else 0 */
   int64_t at_us;
   int64_t costs[WEIR_RULES_MOST]; /* that are charged, under each rule */
   int64_t ends[WEIR_RULES_MOST];  /* of the slots that buckets gave */

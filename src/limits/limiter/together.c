@@ -138,8 +138,7 @@ static void begin_settlement(weir_part *part, weir_request *request, const weir_
   weir_settle_ask(part->limiter, request, extra, settlement, state);
   if (!weir_settlement_begin(part->limiter, settlement, state)) return;
   weir_settlement *carrier = find_carrier(part->call, state);
-  if (carrier != NULL)
-    weir_settlement_ride(part->limiter, carrier, settlement, state->claim.ask.class);
+  if (carrier != NULL) weir_settlement_ride(part->limiter, carrier, settlement);
 }
 
 /* What this process has already is not asked for. */
@@ -165,8 +164,7 @@ static void begin_release(weir_together *all, weir_part *part, size_t i, weir_wa
   }
   if (!weir_release_begin(all->made[i], settlement, state)) return;
   weir_settlement *carrier = find_carrier(part->call, state);
-  if (carrier != NULL)
-    weir_settlement_ride(part->limiter, carrier, settlement, state->claim.ask.class);
+  if (carrier != NULL) weir_settlement_ride(part->limiter, carrier, settlement);
 }
 
 /* Whether the store has to be asked: by another settlement it is asked for several. */

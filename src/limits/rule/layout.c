@@ -355,6 +355,14 @@ static weir_status check_pair(const weir_stack *stack, size_t i, size_t j, weir_
   return WEIR_BAD_RULE;
 }
 
+/* T is rounded up by less than 1/1023 of it. */
+static int64_t find_fullest_us(const weir_rule *rule) {
+  if (rule->most == 0 || !weir_rule_moves_in_time(rule)) return 0;
+  int64_t burst_us = (int64_t)((wide)rule->burst * rule->period_us / rule->limit);
+  int64_t debt_us = (int64_t)((wide)rule->debt * rule->period_us / rule->limit);
+  return burst_us + (burst_us + debt_us) / 1023 + 2;
+}
+
 weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_message *message) {
   weir_status status = WEIR_OK;
   int64_t log_us = 0; /* the longest period of all logs, which are one */
@@ -365,6 +373,7 @@ weir_status weir_stack_lay_out(weir_stack *stack, uint32_t processes, weir_messa
   for (size_t i = 0; i < stack->count && status == WEIR_OK; i++) {
     weir_rule *rule = &stack->rules[i];
     set_capacities(rule);
+    rule->fullest_us = find_fullest_us(rule);
     rule->log_us = weir_rule_takes_one(rule) ? log_us : 0;
     rule->cell_us = (rule->period_us + rule->cells - 1) / rule->cells;
     choose_lanes(rule, processes, weir_rule_has_cells(rule) && !stack->count_all);
@@ -413,10 +422,10 @@ static int64_t in_proportion(int64_t part, int64_t limit, int64_t whole) {
   return (int64_t)((wide)part * limit / whole);
 }
 
-/* A full bucket lasts as long, but for what T is rounded up by: less than 1/1023 of it. So it still spans
- * less than 2^51 units. */
+/* A full bucket lasts as long, but for what T and its burst are rounded by. So it still spans less than 2^51
+ * units. A debt stays one, as without it there would be delays. */
 void weir_rule_set_limit(weir_rule *rule, int64_t limit) {
-  rule->debt = in_proportion(rule->debt, limit, rule->limit);
+  rule->debt = (int64_t)(((wide)rule->debt * limit + rule->limit - 1) / rule->limit);
   if (weir_rule_moves_in_time(rule)) {
     rule->burst = in_proportion(rule->burst, limit, rule->limit);
     rule->reserve = (limit * rule->lease_us + rule->period_us - 1) / rule->period_us;
@@ -426,6 +435,7 @@ void weir_rule_set_limit(weir_rule *rule, int64_t limit) {
   rule->limit = limit;
   if (weir_rule_moves_in_time(rule)) rule->token_units = token_units_in(rule, rule->unit_bits);
   set_capacities(rule);
+  if (rule->debt > rule->capacity) rule->debt = rule->capacity;
 }
 
 /* What a burst keeps beyond its reserve grows with the limit, but for the rounding of both. */

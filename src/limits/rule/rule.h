@@ -140,6 +140,8 @@ struct weir_rule {
   int lane_bits;         /* 15, 31 or 63 */
   int unit_bits;         /* k: 0, 10 or 20 */
   int parts;             /* that a cost of 1 counts as: weir_stack_continue(); else 0 */
+  int64_t fullest_us;    /* of a bucket with most=: the longest that its burst takes to drain
+                            under any limit up to that; else 0 */
   int64_t token_units;   /* T, at least 1024: the rate falls short by less than 0.1 % */
   char tag[WEIR_TAG_MOST + 1];
   char kin[WEIR_TAG_MOST + 1]; /* what names its limit whatever the layout: kind, period, name */
