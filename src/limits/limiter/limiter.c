@@ -190,12 +190,6 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   return weir_no_memory(message);
 }
 
-char *weir_limiter_copy_text(const char *text) {
-  size_t bytes = strlen(text) + 1;
-  char *copy = malloc(bytes);
-  return copy != NULL ? memcpy(copy, text, bytes) : NULL;
-}
-
 /* In this order: what the options say decides how the rules are read, and both what the store must
  * be able to do. Others on the store learn of it last, once it could decide. */
 weir_status weir_limiter_create(weir_store *store, const char *rules,

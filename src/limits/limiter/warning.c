@@ -107,6 +107,12 @@ bool weir_limiter_warn_of_short_leases(weir_limiter *limiter) {
   return true;
 }
 
+char *weir_limiter_copy_text(const char *text) {
+  size_t bytes = strlen(text) + 1;
+  char *copy = malloc(bytes);
+  return copy != NULL ? memcpy(copy, text, bytes) : NULL;
+}
+
 /* The texts of all rules; behind them, where several are logs, what their one log means: the texts
  * of those, joined. */
 static bool write_texts(weir_limiter *limiter, size_t logs) {

@@ -35,8 +35,7 @@ bool weir_classes_read(weir_rule *rule, const char *text, size_t length) {
   return true;
 }
 
-void weir_classes_measure(weir_rule *rule) {
-  int64_t capacity = weir_rule_capacity(rule);
+void weir_classes_measure(weir_rule *rule, int64_t capacity) {
   for (size_t i = 0; i < WEIR_CLASSES_MOST; i++) {
     int64_t *part = &rule->class_capacities[i];
     if (rule->classes_length == 0)
@@ -65,9 +64,10 @@ static bool is_twice(const weir_rule *rule, size_t i, const weir_part *named) {
   return false;
 }
 
-static weir_status check_class(const weir_rule *rule, size_t i, const weir_part *class,
-                               const weir_part *before, weir_message *message) {
-  int64_t capacity = weir_rule_capacity(rule), part = rule->class_capacities[i];
+static weir_status check_class(const weir_rule *rule, int64_t capacity, size_t i,
+                               const weir_part *class, const weir_part *before,
+                               weir_message *message) {
+  int64_t part = rule->class_capacities[i];
   if (part > capacity) {
     weir_message_set(message,
                      "class %.*s has %" PRId64 " of %" PRId64
@@ -86,13 +86,13 @@ static weir_status check_class(const weir_rule *rule, size_t i, const weir_part 
   return WEIR_BAD_RULE;
 }
 
-weir_status weir_classes_check(weir_rule *rule, weir_message *message) {
+weir_status weir_classes_check(weir_rule *rule, int64_t capacity, weir_message *message) {
   const char *at = rule->classes;
   weir_part class, before = {0};
   weir_status status = WEIR_OK;
-  weir_classes_measure(rule);
+  weir_classes_measure(rule, capacity);
   for (size_t i = 0; status == WEIR_OK && next_class(&at, rule, &class); i++) {
-    status = check_class(rule, i, &class, &before, message);
+    status = check_class(rule, capacity, i, &class, &before, message);
     before = class;
   }
   if (status != WEIR_OK || !rule->count_all) return status;

@@ -56,11 +56,11 @@ bool weir_part_is_named(const weir_part *part, const void *name, size_t length);
 /* Takes in what classes= says; false: it is none that is accepted. In classes.c, as is all of them. */
 bool weir_classes_read(weir_rule *rule, const char *text, size_t length);
 
-/* Finds what each class may fill of what the rule admits at once: at least 1. */
-void weir_classes_measure(weir_rule *rule);
+/* Finds what each class may fill of what the rule admits at once, weir_rule_capacity(): at least 1. */
+void weir_classes_measure(weir_rule *rule, int64_t capacity);
 
 /* Of a measured rule that has classes. */
-weir_status weir_classes_check(weir_rule *rule, weir_message *message);
+weir_status weir_classes_check(weir_rule *rule, int64_t capacity, weir_message *message);
 
 /* "batch:60%|free:80%"; returns its length. */
 int weir_classes_write(const weir_rule *rule, char *text, size_t size);

@@ -88,7 +88,7 @@ int64_t weir_rule_capacity(const weir_rule *rule) {
 static void set_capacities(weir_rule *rule) {
   rule->capacity = weir_rule_capacity(rule);
   rule->upper = weir_rule_moves_in_time(rule) ? rule->capacity : weir_rule_upper(rule);
-  weir_classes_measure(rule);
+  weir_classes_measure(rule, rule->capacity);
 }
 
 int64_t weir_stack_least_capacity(const weir_stack *stack) {

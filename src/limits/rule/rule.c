@@ -345,7 +345,9 @@ static weir_status read_rule(piece text, weir_rule *rule, weir_message *message)
   }
   if (status == WEIR_OK && rule->most > 0) status = check_most(rule, message);
   if (status == WEIR_OK) status = weir_rule_measure(rule, message);
-  return status == WEIR_OK && rule->classes_length > 0 ? weir_classes_check(rule, message) : status;
+  return status == WEIR_OK && rule->classes_length > 0
+             ? weir_classes_check(rule, weir_rule_capacity(rule), message)
+             : status;
 }
 
 weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *stack,
