@@ -17,6 +17,8 @@ LIMITERS = """limiters:
     block: [evil]
     enforce: 50%
   held: {rule: "in-flight:3/10s"}
+  own: {rule: "sliding-window:100/1h;quota:1000/1d,most=5000", limits: store}
+  closed: {rule: "quota:9/1d,name=closed,most=5000", limits: store, absent: deny}
 groups: {both: [api, api2]}
 """
 
@@ -84,6 +86,30 @@ class Explain(ProgramTest):
         self.assertEqual((log["limit"], log["remaining"], log["fits"]), (3, 3, []))
         [held] = self.explain(key, "held")["rules"]
         self.assertEqual((held["limit"], held["remaining"]), (3, 3))
+
+    def set_limit(self, rule, key, limit):
+        result = run("limit", "set", "--store", self.store, "--rule", rule, key, limit)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_the_limit_of_the_key(self):
+        key, rule = "own-" + self.mark, "quota:1000/1d,most=5000"
+        for limit, told, allowed, remaining in ((None, "absent", True, 1000), ("7", "7", True, 7), ("none", "none", True, 1000),
+                                                ("blocked", "blocked", False, 0)):
+            if limit is not None:
+                self.set_limit(rule, "own:" + key, limit)
+            hour, day = self.explain(key, "own")["rules"]
+            self.assertEqual((hour["limit"], hour["allowed"], "key_limit" in hour), (100, True, False))
+            self.assertEqual((day["key_limit"], day["allowed"], day["remaining"]), (told, allowed, remaining))
+        result = run("explain", self.file, "own", key)
+        self.assert_output(result, 0, rb"quota:1000/1d,most=5000\n  limit of the key: blocked\n  denied  limit 0 .*  source local\n")
+
+    def test_a_key_without_a_limit_may_be_denied(self):
+        key = "closed-" + self.mark
+        [rule] = self.explain(key, "closed")["rules"]
+        self.assertEqual((rule["key_limit"], rule["allowed"]), ("absent", False))
+        self.set_limit("quota:9/1d,name=closed,most=5000", "closed:" + key, "none")
+        [rule] = self.explain(key, "closed")["rules"]
+        self.assertEqual((rule["key_limit"], rule["allowed"], rule["limit"]), ("none", True, 9))
 
     def test_what_cannot_be_told(self):
         for arguments, status, says in (((), 2, "no FILE"), ((self.file,), 2, "no LIMITER"), ((self.file, "api"), 2, "no KEY"),

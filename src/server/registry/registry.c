@@ -245,10 +245,9 @@ static weir_shared_store *store_of(const weir_registry *registry, const weir_con
   return registry->stores[store - registry->config->stores];
 }
 
-/* The options of a limiter: its store's, and its own. */
 enum { LIMITS_US = 1000000 };
-static weir_limiter_options options_of(const weir_config_store *store,
-                                       const weir_config_limiter *config) {
+weir_limiter_options weir_registry_options(const weir_config_store *store,
+                                           const weir_config_limiter *config) {
   weir_limiter_options options = store->options;
   if (config != NULL && config->has_limits) options.limits_us = LIMITS_US;
   if (config != NULL && config->absent_denies) options.flags |= WEIR_ABSENT_DENIES;
@@ -265,7 +264,7 @@ static weir_limiter *find_limiter_of(builder *self, const weir_config_limiter *c
   if (rule == NULL || registry->config->store_count == 0 || !self->has_memory) return NULL;
   if (store == NULL)
     store = registry->config->stores; /* a fault already; the rule may be one too */
-  const weir_limiter_options options = options_of(store, config);
+  const weir_limiter_options options = weir_registry_options(store, config);
   const meaning wanted = {store_of(registry, store), rule, &options};
   weir_status status = share_limiter(self, &wanted, &limiter, &message);
   if (status != WEIR_OK) report(self, status, place, path, &message);
@@ -290,7 +289,7 @@ static weir_store *find_opened(void *context, const weir_config_store *store) {
 static weir_shared_limiter *find_meant(const weir_registry *registry, const weir_registry *of,
                                        const weir_config_limiter *config, const char *rule) {
   if (rule == NULL || config->store == NULL) return NULL;
-  const weir_limiter_options options = options_of(config->store, config);
+  const weir_limiter_options options = weir_registry_options(config->store, config);
   const meaning wanted = {store_of(of, config->store), rule, &options};
   return find_shared(registry, &wanted);
 }

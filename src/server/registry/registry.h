@@ -392,4 +392,8 @@ weir_limiter *weir_registry_limiter_at(const weir_registry *registry, size_t ind
 /* The stores in the order of the file; names with the same URL share one. */
 weir_store *weir_registry_store_at(const weir_registry *registry, size_t index);
 
+/* With which options a rule becomes a limiter: those of its store, and of whose rule it is; NULL: nobody's. */
+weir_limiter_options weir_registry_options(const weir_config_store *store,
+                                           const weir_config_limiter *config);
+
 #endif

@@ -2,7 +2,8 @@
  *
  *     list, tier or rule ──> each rule alone ──> peeks of rising cost ──> how long each would wait
  *
- * A rule that stands alone counts as it does in its stack. */
+ * A rule that stands alone counts as it does in its stack. Where keys have limits of their own, the
+ * rule with most= reads the key's from the store, as the server does. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,8 @@ enum { PARTS = 4, DIGITS = 4 };
 /* What is to be known of one rule. */
 typedef struct explained_rule {
   char *text;
+  bool is_steered;   /* a key may have a limit of its own in the store, ... */
+  weir_limit own;    /* ... and this one has it */
   weir_decision now; /* of a request of cost 1 */
   struct {
     int64_t amount, in_us; /* WEIR_NEVER: a rule takes no such request */
@@ -76,10 +79,19 @@ static weir_status look_ahead(weir_limiter *limiter, const explained *one, expla
   return WEIR_OK;
 }
 
-static weir_status explain_rule(weir_store *store, const weir_limiter_options *options,
+/* Limits of keys are for the one rule that has most=; alone, another would refuse them. */
+static weir_status explain_rule(weir_store *store, weir_limiter_options options,
                                 const explained *one, explained_rule *rule, weir_message *message) {
   weir_limiter *limiter = NULL;
-  weir_status status = weir_limiter_create(store, rule->text, options, &limiter, message);
+  rule->is_steered = options.limits_us > 0 && strstr(rule->text, ",most=") != NULL;
+  rule->own = (weir_limit){.key = one->counted, .key_length = one->counted_length};
+  if (!rule->is_steered) {
+    options.limits_us = 0;
+    options.flags &= ~(unsigned)WEIR_ABSENT_DENIES;
+  }
+  weir_status status = weir_limiter_create(store, rule->text, &options, &limiter, message);
+  if (status == WEIR_OK && rule->is_steered)
+    status = weir_limiter_read_limit(limiter, &rule->own, message);
   if (status == WEIR_OK) status = look(limiter, one, 1, &rule->now, message);
   if (status == WEIR_OK) status = look_ahead(limiter, one, rule, message);
   weir_limiter_destroy(limiter);
@@ -91,7 +103,7 @@ static weir_status explain_rules(const weir_registry *registry, explained *one, 
                                  weir_message *message) {
   const weir_config_store *config = one->named->config->store;
   weir_store *store = weir_registry_store_at(registry, (size_t)(config - registry->config->stores));
-  weir_limiter_options options = config->options;
+  weir_limiter_options options = weir_registry_options(config, one->named->config);
   options.fallback = WEIR_FALLBACK_NONE;
   one->rules = calloc(strlen(rules) + 1, sizeof *one->rules);
   if (one->rules == NULL) return WEIR_NO_MEMORY;
@@ -104,7 +116,7 @@ static weir_status explain_rules(const weir_registry *registry, explained *one, 
     rule->text = strndup(rest, length);
     if (rule->text == NULL) return WEIR_NO_MEMORY;
     rest += length + (rest[length] == ';');
-    weir_status status = explain_rule(store, &options, one, rule, message);
+    weir_status status = explain_rule(store, options, one, rule, message);
     if (status != WEIR_OK) return status;
   }
   return WEIR_OK;
@@ -162,6 +174,11 @@ static void print_rule(const explained_rule *rule) {
   char in[WEIR_CLI_DURATION_BYTES];
   const weir_decision *now = &rule->now;
   printf("%s\n  ", rule->text);
+  if (rule->is_steered) {
+    char own[WEIR_CLI_LIMIT_BYTES];
+    weir_cli_format_limit(&rule->own, own);
+    printf("limit of the key: %s\n  ", own);
+  }
   weir_cli_decision_text(stdout, now, false, false);
   for (size_t i = 0; i < rule->later_count; i++) {
     weir_cli_format_duration(rule->later[i].in_us, in);
@@ -196,10 +213,18 @@ static json_t *rule_of(const explained_rule *rule) {
   for (size_t i = 0; i < rule->later_count; i++)
     json_array_append_new(later, json_pack("{sIsI}", "amount", (json_int_t)rule->later[i].amount,
                                            "in_us", (json_int_t)rule->later[i].in_us));
-  return json_pack("{sssbsIsIsIsIso}", "rule", rule->text, "allowed", rule->now.allowed, "limit",
-                   (json_int_t)rule->now.limit, "remaining", (json_int_t)rule->now.remaining,
-                   "retry_after_us", (json_int_t)rule->now.retry_after_us, "reset_after_us",
-                   (json_int_t)rule->now.reset_after_us, "fits", later);
+  json_t *object =
+      json_pack("{sssbsIsIsIsIso}", "rule", rule->text, "allowed", rule->now.allowed, "limit",
+                (json_int_t)rule->now.limit, "remaining", (json_int_t)rule->now.remaining,
+                "retry_after_us", (json_int_t)rule->now.retry_after_us, "reset_after_us",
+                (json_int_t)rule->now.reset_after_us, "fits", later);
+  char own[WEIR_CLI_LIMIT_BYTES];
+  weir_cli_format_limit(&rule->own, own);
+  if (object == NULL || !rule->is_steered ||
+      json_object_set_new(object, "key_limit", json_string(own)) == 0)
+    return object;
+  json_decref(object);
+  return NULL;
 }
 
 /* False: not enough memory. */

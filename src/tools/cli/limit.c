@@ -10,6 +10,7 @@
 #include <string.h>
 #include <weir/duration.h>
 
+#include "decision.h"
 #include "number.h"
 #include "options.h"
 #include "report.h"
@@ -84,16 +85,12 @@ static int set_one(weir_limit_work *work, const char *key, const char *text) {
 }
 
 static int get_one(weir_limit_work *work, const char *key) {
-  static const char *const words[] = {[WEIR_KEY_LIMIT_ABSENT] = "absent",
-                                      [WEIR_KEY_LIMIT_NONE] = "none",
-                                      [WEIR_KEY_LIMIT_BLOCKED] = "blocked"};
+  char text[WEIR_CLI_LIMIT_BYTES];
   weir_limit one = {.key = key, .key_length = strlen(key)};
   weir_status status = weir_limiter_read_limit(work->session.limiter, &one, &work->message);
   if (status != WEIR_OK) return fail(work, "", status);
-  if (one.kind == WEIR_KEY_LIMIT_NUMBER)
-    printf("%" PRId64 "\n", one.limit);
-  else
-    puts(one.kind <= WEIR_KEY_LIMIT_BLOCKED ? words[one.kind] : "of a later version");
+  weir_cli_format_limit(&one, text);
+  puts(text);
   return weir_cli_flush();
 }
 

@@ -230,8 +230,9 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
                 "Reads the configuration as the server does, and looks at the counts of KEY;\n"
                 "no count is changed. It says what KEY is counted as, and on which store;\n"
                 "which list, pattern or tier gives the limit; whether it is enforced for\n"
-                "this key; and of each rule how much is used, and when more will fit. A\n"
-                "server that runs may have leased more than its clients have used.\n",
+                "this key; and of each rule how much is used, and when more will fit. With\n"
+                "limits: store it says which limit was set for the key. A server that runs\n"
+                "may have leased more than its clients have used.\n",
             .exits = "0 it is told, 2 faults or wrong arguments, 3 a store did not answer\n",
         },
     [WEIR_CLI_SERVE] =
