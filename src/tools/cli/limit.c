@@ -16,7 +16,8 @@
 #include "report.h"
 #include "session.h"
 
-enum { LINES_AT_ONCE = 1024 };
+/* As many as the library sends in one exchange: none is sent behind one without an answer. */
+enum { LINES_AT_ONCE = 512 };
 
 /* What is written, and to whom. */
 typedef struct weir_limit_work {
