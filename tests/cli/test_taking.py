@@ -119,8 +119,16 @@ class OnMemcached(Taking):
                            (("load", "/nowhere"), "cannot be read")):
             self.assertIn(why, self.limit(rule, *words, status=2))
         told = self.limit(rule, "load", "-", status=2, stdin=f"{self.key}\t9\nk 7\n".encode())
-        self.assertIn("line 2: KEY, a tab and LIMIT are accepted", told)
+        self.assertIn("line 2, after 0 that are set: KEY, a tab and LIMIT are accepted", told)
         self.assertEqual(self.limit(rule, "get", self.key), "absent")
+        for line, why in (("y\t0", "a limit of 0 "), ("y\t9/1m", "the limit is no number"), ("y", "KEY, a tab")):
+            told = self.limit(rule, "load", "-", status=2, stdin=f"{self.key}\t9\n\n{line}\nz\t1\n".encode())
+            self.assertIn("line 3, after 0 that are set: " + why, told)
+        self.assertEqual(self.limit(rule, "get", self.key), "absent")
+        many = b"".join(b"%s-%d\t9\n" % (self.key.encode(), i) for i in range(600))
+        for line in (b"y\t0", b"y"):
+            told = self.limit(rule, "load", "-", status=2, stdin=many + line + b"\n")
+            self.assertIn("line 601, after 512 that are set: ", told)
         self.assertIn("most= in one of its rules", self.limit("fixed-window:2/1h", "set", "k", "5", status=2))
 
     def test_a_request_brings_its_limit(self):

@@ -28,7 +28,8 @@ typedef struct weir_limit_work {
   size_t count;
   char *bytes; /* the keys of `limits`, one behind the other */
   size_t used, room;
-  uint64_t lines, done; /* so far */
+  uint64_t lines, done;           /* so far */
+  uint64_t places[LINES_AT_ONCE]; /* the lines of `limits` */
   weir_message message;
 } weir_limit_work;
 
@@ -97,17 +98,30 @@ static int get_one(weir_limit_work *work, const char *key) {
 
 /* --- many ------------------------------------------------------------------------------------- */
 
-static int end_lines(weir_limit_work *work) {
+static int fail_line(const weir_limit_work *work, uint64_t line, weir_status status) {
   char place[64];
+  snprintf(place, sizeof place, "line %" PRIu64 ", after %" PRIu64 " that are set: ", line,
+           work->done);
+  return fail(work, place, status);
+}
+
+/* The first that failed is named. Those before it are set, unless all were refused unsent. */
+static int fail_some(weir_limit_work *work, weir_status status) {
+  size_t first = 0;
+  while (first + 1 < work->count && work->limits[first].status == WEIR_OK)
+    first++;
+  if (work->limits[first].status == WEIR_OK) first = 0; /* the reason is none of a line */
+  if (status != WEIR_BAD_ARGUMENT && status != WEIR_BAD_KEY) work->done += first;
+  return fail_line(work, work->places[first], status);
+}
+
+static int end_lines(weir_limit_work *work) {
   char *key = work->bytes;
   for (size_t i = 0; i < work->count; key += work->limits[i++].key_length)
     work->limits[i].key = key;
-  snprintf(place, sizeof place,
-           "before line %" PRIu64 ", after %" PRIu64 " that are set: ", work->lines + 1,
-           work->done);
   weir_status status =
       weir_limiter_set_limits(work->session.limiter, work->limits, work->count, &work->message);
-  if (status != WEIR_OK) return fail(work, place, status);
+  if (status != WEIR_OK) return fail_some(work, status);
   work->done += work->count;
   work->count = work->used = 0;
   return 0;
@@ -130,19 +144,17 @@ static bool keep_key(weir_limit_work *work, const char *key, size_t length) {
 static int add_line(weir_limit_work *work, const char *line, size_t length) {
   weir_limit *next = &work->limits[work->count];
   const char *tab = memchr(line, '\t', length);
-  char place[48];
   work->lines++;
   if (length == 0) return 0;
-  snprintf(place, sizeof place, "line %" PRIu64 ": ", work->lines);
   if (tab == NULL || tab == line) {
-    snprintf(work->message.text, sizeof work->message.text,
-             "KEY, a tab and LIMIT are accepted; so many were set: %" PRIu64, work->done);
-    return fail(work, place, WEIR_BAD_ARGUMENT);
+    snprintf(work->message.text, sizeof work->message.text, "KEY, a tab and LIMIT are accepted");
+    return fail_line(work, work->lines, WEIR_BAD_ARGUMENT);
   }
   *next = (weir_limit){.key_length = (size_t)(tab - line), .for_us = work->options->for_us};
   if (!read_limit(work, tab + 1, length - next->key_length - 1, next, &work->message))
-    return fail(work, place, WEIR_BAD_ARGUMENT);
+    return fail_line(work, work->lines, WEIR_BAD_ARGUMENT);
   if (!keep_key(work, line, next->key_length)) return weir_cli_fail_memory();
+  work->places[work->count] = work->lines;
   return ++work->count == LINES_AT_ONCE ? end_lines(work) : 0;
 }
 
