@@ -43,6 +43,20 @@ static int64_t find_period(const weir_limiter *limiter) {
   return 0;
 }
 
+/* Nobody reads the limits of a rule that charges ahead: what it holds would outlive them. */
+static weir_status refuse_leases(const weir_limiter *limiter, weir_message *message) {
+  for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
+    weir_rule_info rule = WEIR_RULE_INFO_INIT;
+    weir_limiter_read_rule(limiter, i, &rule);
+    if (strstr(rule.text, ",lease=") == NULL) continue;
+    snprintf(message->text, sizeof message->text,
+             "limits of keys of %s: accepted is the rule without lease=, as its limiters have it",
+             rule.text);
+    return WEIR_BAD_ARGUMENT;
+  }
+  return WEIR_OK;
+}
+
 /* False: the message says what is accepted. */
 static bool read_limit(const weir_limit_work *work, const char *text, size_t length,
                        weir_limit *limit, weir_message *message) {
@@ -218,7 +232,11 @@ int weir_cli_key_limit(const weir_cli_options *options) {
   const char *argument = options->arguments[1];
   weir_status status =
       weir_cli_session_open(options, &options->limiter, &work.session, &work.message);
-  if (status != WEIR_OK) return fail(&work, "", status);
+  if (status == WEIR_OK) status = refuse_leases(work.session.limiter, &work.message);
+  if (status != WEIR_OK) {
+    weir_cli_session_close(&work.session);
+    return fail(&work, "", status);
+  }
   work.period_us = find_period(work.session.limiter);
   weir_cli_session_connect(&work.session);
   int failed = action == LOAD ? load(&work, argument)
