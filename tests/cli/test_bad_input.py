@@ -108,6 +108,8 @@ class Numbers(ProgramTest):
         self.assert_refused(run("take", "--rule", shares, "--tenant", "a", "--wait", "1s", "k"), "--tenant")
         self.assert_refused(run("reset", "--rule", shares, "k"), "has no reset")
         self.assert_refused(run("simulate", "--rule", shares, "/dev/null"), "tenants")
+        short = "shared-window:6000/1m,weights=a:1"  # its cells are shorter than the deadline of a trace
+        self.assert_refused(run("replay", "--rule", short, "/dev/null"), "tenants, which no line of a trace names")
         self.assertIn("tenants", said(run("bench", "--store", "memory:", "--rule", shares).stderr).decode())
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
             config.write(f'stores: {{default: {{url: "memory:"}}}}\nlimiters:\n  api: {{rule: "{shares}"}}\n')

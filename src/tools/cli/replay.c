@@ -314,6 +314,26 @@ static int replay_all(replay *run) {
   return weir_cli_fail(place, status, &run->message);
 }
 
+/* No line of a trace says who its tenant is. A limiter of its own tells so: that of the trace may be refused
+ * for its long deadline, as if another would help. */
+static weir_status refuse_shares(const char *rule, weir_message *message) {
+  weir_store *store = NULL;
+  weir_limiter *limiter = NULL;
+  weir_rule_info info = WEIR_RULE_INFO_INIT;
+  bool is_shared = weir_store_open("memory:", &store, NULL) == WEIR_OK &&
+                   weir_limiter_create(store, rule, NULL, &limiter, NULL) == WEIR_OK &&
+                   weir_limiter_read_rule(limiter, 0, &info) == WEIR_OK &&
+                   strcmp(info.algorithm, "shared-window") == 0;
+  weir_limiter_destroy(limiter);
+  weir_store_close(store);
+  if (!is_shared) return WEIR_OK;
+  weir_message_set(
+      message,
+      "a shared-window is asked with tenants, which no line of a trace names: accepted "
+      "are the other algorithms");
+  return WEIR_BAD_RULE;
+}
+
 int weir_cli_replay(const weir_cli_options *options) {
   const char *path = options->argument_count > 0 ? options->arguments[0] : "-";
   replay run = {.name = strcmp(path, "-") == 0 ? "stdin" : path,
@@ -330,7 +350,9 @@ int weir_cli_replay(const weir_cli_options *options) {
   limiter_options.least_ttl_us = LEAST_TTL_US;
   limiter_options.renew = WEIR_RENEW_BY_CALLER;
   if (limiter_options.processes == 0) limiter_options.processes = 1; /* its keys are its own */
-  weir_status status = weir_cli_session_open(options, &limiter_options, &run.session, &run.message);
+  weir_status status = refuse_shares(options->rule, &run.message);
+  if (status == WEIR_OK)
+    status = weir_cli_session_open(options, &limiter_options, &run.session, &run.message);
   if (status == WEIR_OK && limiter_options.deadline_us == 0)
     status =
         weir_cli_session_extend(&run.session, options, &limiter_options, DEADLINE_US, &run.message);
