@@ -117,6 +117,16 @@ class Numbers(ProgramTest):
             self.assertIn("limiters.api.rule: a shared-window is asked with tenants",
                           said(run("check", config.name).stderr).decode())
 
+    def test_limits_of_keys_are_refused_as_the_file_has_them(self):
+        for limiter in ('rule: "quota:5/1d"', 'rule: "quota:5/1d;quota:9/7d", most: 50',
+                        'rule: "token-bucket:1000/1s,most=5000,lease=20ms"'):
+            with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
+                config.write(f'stores: {{main: {{url: "memory:"}}}}\nlimiters:\n  api: {{{limiter}, limits: store}}\n')
+                config.flush()
+                told = said(run("check", config.name).stderr).decode()
+            self.assertIn("limiters.api.rule: limits: store is accepted where one rule of the text has most=", told)
+            self.assertNotIn("limits_us", told)
+
     def test_a_wait_is_0s_to_30m_and_for_one_whole_cost(self):
         for value in ("", "31m", "1", "-1s", "1.5s"):
             self.assert_refused(run("take", "--rule", RULE, "--wait=" + value, "k"), "--wait",

@@ -254,6 +254,15 @@ weir_limiter_options weir_registry_options(const weir_config_store *store,
   return options;
 }
 
+/* The file has no option limits_us: what is wrong with it, in the file's own words. */
+static void say_as_in_file(weir_message *message) {
+  static const char option[] = "option limits_us";
+  if (strncmp(message->text, option, sizeof option - 1) != 0) return;
+  snprintf(message->text, sizeof message->text,
+           "limits: store is accepted where one rule of the text has most=, and none lease=; "
+           "most: gives it to each rule of a text, so with several write it behind one of them");
+}
+
 /* The limiter for a rule, or NULL and a fault. `config`: of whose limiter; NULL: of none. */
 static weir_limiter *find_limiter_of(builder *self, const weir_config_limiter *config,
                                      const weir_config_store *store, const char *rule,
@@ -267,7 +276,10 @@ static weir_limiter *find_limiter_of(builder *self, const weir_config_limiter *c
   const weir_limiter_options options = weir_registry_options(store, config);
   const meaning wanted = {store_of(registry, store), rule, &options};
   weir_status status = share_limiter(self, &wanted, &limiter, &message);
-  if (status != WEIR_OK) report(self, status, place, path, &message);
+  if (status != WEIR_OK) {
+    say_as_in_file(&message);
+    report(self, status, place, path, &message);
+  }
   return limiter;
 }
 
