@@ -107,6 +107,17 @@ class OnMemcached(Taking):
         self.assertEqual(self.limit(rule, "load", "-", stdin=f"{self.key}\t8\n\n".encode()), "1 set")
         self.assertEqual(self.limit(rule, "get", self.key), "8")
 
+    def test_the_limit_of_a_key_is_gone_by(self):
+        rule = "fixed-window:2/1h,most=5000"
+        self.limit(rule, "set", self.key, "500")
+        self.assertEqual(self.ask("take", rule)["limit"], 2)
+        self.assertEqual(self.ask("take", rule, "--key-limits")["limit"], 500)
+        self.limit(rule, "set", self.key, "blocked")
+        self.assertEqual(self.ask("peek", rule, "--key-limits")["decision"], "denied")
+        result = run("take", "--store", self.store, "--rule", "fixed-window:2/1h", "--key-limits", self.key)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--key-limits", said(result.stderr).decode())
+
     def test_a_wrong_limit_is_refused(self):
         rule = "fixed-window:2/1h,most=5000"
         for words, why in ((("set", "k", "5/1m"), "a number, which may have /1h behind it, blocked and none"),

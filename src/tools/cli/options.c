@@ -131,6 +131,7 @@ static const effect effects[] = {
     [WEIR_CLI_CLASS] = {.text = MEMBER(class_name)},
     [WEIR_CLI_WAIT] = {.read = read_wait},
     [WEIR_CLI_OWN_LIMIT] = {.integer = MEMBER(own_limit), .most = INT64_C(1) << 53},
+    [WEIR_CLI_KEY_LIMITS] = {.mark = MEMBER(key_limits)},
     [WEIR_CLI_FOR] = {.duration = MEMBER(for_us),
                       .least = 1000000,
                       .most = INT64_C(400) * 24 * 3600 * 1000000,

@@ -39,6 +39,7 @@ typedef struct weir_cli_options {
   int64_t wait_us;
   int64_t own_limit; /* 0: not given */
   int64_t for_us;    /* the same */
+  bool key_limits;
   int64_t at_us;
   const char *plot;     /* NULL: none */
   const char *plot_key; /* NULL: the busiest */

@@ -1,6 +1,7 @@
 /* A store and a limiter, opened as the options say, for the commands that make decisions. */
 #include "session.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <weir/backend.h>
@@ -15,14 +16,29 @@ enum { LOOK_LEAST_US = 1000, LOOK_MOST_US = 25000, LOOK_DIVISOR = 4 };
 /* A deadline has room for so many round trips in three quarters of it: doctor has the same rule. */
 enum { ROUND_TRIPS_LEAST = 4, LOOKS = 4 };
 
+/* How long a limit of a key is believed. A command that asks once reads it once, whatever this is. */
+enum { KEY_LIMITS_US = 1000000 };
+
+/* The command line has another name for the option limits_us. */
+static void say_as_option(weir_message *message) {
+  static const char option[] = "option limits_us";
+  weir_message said = *message;
+  if (strncmp(said.text, option, sizeof option - 1) != 0) return;
+  snprintf(message->text, sizeof message->text, "--key-limits%s", said.text + sizeof option - 1);
+}
+
 /* A command that asks once would leave behind what a lease charges ahead; and a trace has its own
  * clock. */
-static weir_status create(weir_cli_session *session, const char *rule,
+static weir_status create(weir_cli_session *session, const weir_cli_options *options,
                           const weir_limiter_options *limiter_options, weir_message *message) {
   weir_limiter_options own = *limiter_options;
   own.flags |= WEIR_NO_LEASES;
+  if (options->key_limits) own.limits_us = KEY_LIMITS_US;
   session->limiter = NULL;
-  return weir_limiter_create(session->store, rule, &own, &session->limiter, message);
+  weir_status status =
+      weir_limiter_create(session->store, options->rule, &own, &session->limiter, message);
+  if (status != WEIR_OK) say_as_option(message);
+  return status;
 }
 
 weir_status weir_cli_session_open(const weir_cli_options *options,
@@ -31,7 +47,7 @@ weir_status weir_cli_session_open(const weir_cli_options *options,
   *session = (weir_cli_session){0};
   weir_status status = weir_store_open(options->store, &session->store, message);
   if (status != WEIR_OK) return status;
-  status = create(session, options->rule, limiter_options, message);
+  status = create(session, options, limiter_options, message);
   if (status != WEIR_OK) {
     weir_cli_session_close(session);
     return status;
@@ -48,7 +64,7 @@ weir_status weir_cli_session_extend(weir_cli_session *session, const weir_cli_op
   weir_limiter_options longer = *limiter_options;
   longer.deadline_us = deadline_us;
   weir_limiter_destroy(session->limiter);
-  return create(session, options->rule, &longer, message);
+  return create(session, options, &longer, message);
 }
 
 /* --- connecting --------------------------------------------------------------------------------

@@ -355,6 +355,8 @@ const weir_cli_option_row weir_cli_options_known[] = {
     {WEIR_CLI_WAIT, "wait", "TIME", TAKE, "sleep up to TIME, 0s to 30m, until it is allowed", NULL},
     {WEIR_CLI_OWN_LIMIT, "limit", "N", TAKE | PEEK,
      "in the place of the rule's, up to its most=", NULL},
+    {WEIR_CLI_KEY_LIMITS, "key-limits", NULL, TAKE | PEEK | RUN,
+     "go by the limit that weir limit set for KEY", NULL},
     {WEIR_CLI_FOR, "for", "TIME", LIMIT, "how long it is set for, 1s to 400d (default: 400d)",
      NULL},
     {WEIR_CLI_AT, "at", "US", REFUND | SETTLE,
