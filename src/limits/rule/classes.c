@@ -13,7 +13,8 @@
 __extension__ typedef __int128 wide;
 
 static bool next_class(const char **at, const weir_rule *rule, weir_part *next) {
-  return weir_parts_next(at, rule->classes + rule->classes_length, WEIR_NAME_MOST, next);
+  return rule->classes != NULL &&
+         weir_parts_next(at, rule->classes + rule->classes_length, WEIR_NAME_MOST, next);
 }
 
 bool weir_classes_read(weir_rule *rule, const char *text, size_t length) {
