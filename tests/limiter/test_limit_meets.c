@@ -83,6 +83,7 @@ static void cancel_after_a_change(world *w, const char *store) {
   set(w->limiter, WEIR_KEY_LIMIT_NUMBER, 20);
   world_peek(w, "k", 1);
   assert_int_equal(weir_reservation_cancel(made, NULL), WEIR_OK);
+  weir_reservation_destroy(made);
   set(w->limiter, WEIR_KEY_LIMIT_NONE, 0);
   assert_fits(w, 20, store);
 }
@@ -96,6 +97,7 @@ static void cancel_while_blocked(world *w, const char *store) {
   set(w->limiter, WEIR_KEY_LIMIT_BLOCKED, 0);
   assert_false(world_take(w, "k", 1).allowed);
   assert_int_equal(weir_reservation_cancel(made, NULL), WEIR_OK);
+  weir_reservation_destroy(made);
   set(w->limiter, WEIR_KEY_LIMIT_NUMBER, 1000);
   assert_fits(w, 20, store);
 }
