@@ -491,6 +491,18 @@ WEIR_EXPORT weir_status weir_decide_all_extra(weir_limiter *const *limiters, wei
                                               const weir_extra *const *extras, size_t count,
                                               size_t *denied_by, weir_message *message);
 
+/* Whether a request of this limiter may say this of itself; NULL: nothing. WEIR_OK, or what a decision would
+ * answer, and the message says what is accepted. A limiter that refuses NULL needs a tenant. Asks no
+ * store. Any thread. */
+WEIR_EXPORT weir_status weir_limiter_check_extra(weir_limiter *limiter, const weir_extra *extra,
+                                                 weir_message *message);
+
+/* Writes the name of class `index` of its rules, where 0 is the lowest. WEIR_BAD_ARGUMENT: they do not have so
+ * many. Any thread. */
+enum { WEIR_CLASS_NAME_BYTES = 33 };
+WEIR_EXPORT weir_status weir_limiter_read_class(const weir_limiter *limiter, size_t index,
+                                                char name[WEIR_CLASS_NAME_BYTES]);
+
 /* The limit that a program has set for one key, in the place of the rule's. It stands in the store, beside
  * the key's counts, and limiters with the option limits_us go by it. One rule of the limiter has most=, and
  * is meant. */

@@ -418,6 +418,22 @@ static void a_class_that_no_rule_has_is_refused(void **state) {
   world_close(&w);
 }
 
+static void their_names_are_told(void **state) {
+  char name[WEIR_CLASS_NAME_BYTES];
+  world w;
+  (void)state;
+  world_open_backend(&w, &fake_backend, "fake:", rules[10], NULL); /* its first rule has none */
+  assert_int_equal(weir_limiter_read_class(w.limiter, 0, name), WEIR_OK);
+  assert_string_equal(name, "batch");
+  assert_int_equal(weir_limiter_read_class(w.limiter, 1, name), WEIR_OK);
+  assert_string_equal(name, "free");
+  assert_int_equal(weir_limiter_read_class(w.limiter, 2, name), WEIR_BAD_ARGUMENT);
+  world_close(&w);
+  world_open_backend(&w, &fake_backend, "fake:", "fixed-window:10/1h", NULL);
+  assert_int_equal(weir_limiter_read_class(w.limiter, 0, name), WEIR_BAD_ARGUMENT);
+  world_close(&w);
+}
+
 static int start(void **state) {
   (void)state;
   stores_start();
@@ -440,6 +456,7 @@ int main(void) {
       cmocka_unit_test(the_lowest_class_is_denied_at_once),
       cmocka_unit_test(an_outage_keeps_the_parts),
       cmocka_unit_test(a_class_that_no_rule_has_is_refused),
+      cmocka_unit_test(their_names_are_told),
   };
   return cmocka_run_group_tests(tests, start, NULL);
 }

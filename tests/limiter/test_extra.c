@@ -30,6 +30,10 @@ static void assert_refused(const world *w, const weir_extra *extra, const char *
   size_t denied_by = UNTOUCHED;
   bool known = false;
   fake_forget();
+  assert_int_equal(weir_limiter_check_extra(w->limiter, extra, &why), WEIR_BAD_ARGUMENT);
+  assert_says(&why, part);
+  assert_int_equal(weir_limiter_check_extra(w->limiter, NULL, &why), WEIR_OK);
+  why.text[0] = '\0';
   assert_int_equal(weir_decide_extra(limiters, requests, extras, 1, &why), WEIR_BAD_ARGUMENT);
   assert_says(&why, part);
   why.text[0] = '\0';

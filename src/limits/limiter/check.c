@@ -291,6 +291,12 @@ static weir_status check_extra(weir_limiter *limiter, const weir_extra *extra,
   return WEIR_OK;
 }
 
+weir_status weir_limiter_check_extra(weir_limiter *limiter, const weir_extra *extra,
+                                     weir_message *message) {
+  if (extra != NULL) return check_extra(limiter, extra, message);
+  return limiter->shared ? refuse_without_tenant(limiter, message) : WEIR_OK;
+}
+
 void weir_request_say(const weir_limiter *limiter, const weir_extra *extra, weir_ask *ask) {
   if (extra->class_name != NULL)
     ask->class = weir_stack_find_class(&limiter->stack, extra->class_name);
@@ -306,14 +312,13 @@ void weir_request_say(const weir_limiter *limiter, const weir_extra *extra, weir
  * was held at the fork is never let go. */
 weir_status weir_request_check_all(weir_limiter *limiter, const weir_request *request,
                                    const weir_extra *extra, weir_message *message) {
-  weir_status status = WEIR_OK;
+  weir_status status;
   if (limiter->process != weir_process_number) return weir_limiter_check_process(limiter, message);
   if (request->key == NULL || request->key_length == 0) {
     weir_message_set(message, "the key is empty: accepted are keys of 1 byte or more");
     return WEIR_BAD_KEY;
   }
-  if (extra != NULL) status = check_extra(limiter, extra, message);
-  if (extra == NULL && limiter->shared) return refuse_without_tenant(limiter, message);
+  status = weir_limiter_check_extra(limiter, extra, message);
   if (status != WEIR_OK) return status;
   if (request->flags & WEIR_REQUEST_SETTLE) return check_settlement(limiter, request, message);
   if (request->costs == NULL && (request->cost < 1 || request->cost > WEIR_COST_MOST)) {

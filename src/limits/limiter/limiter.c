@@ -44,6 +44,12 @@ weir_status weir_limiter_read_rule(const weir_limiter *limiter, size_t index,
   return WEIR_OK;
 }
 
+weir_status weir_limiter_read_class(const weir_limiter *limiter, size_t index,
+                                    char name[WEIR_CLASS_NAME_BYTES]) {
+  return weir_stack_read_class(&limiter->stack, index, name) ? WEIR_OK : WEIR_BAD_ARGUMENT;
+}
+_Static_assert(WEIR_CLASS_NAME_BYTES == WEIR_NAME_MOST + 1, "room for each name");
+
 /* The least of all rules. */
 static uint64_t least_share(const weir_limiter *limiter) {
   weir_pool pools[WEIR_RULES_MOST];

@@ -163,14 +163,20 @@ unsigned weir_stack_find_class(const weir_stack *stack, const char *name) {
   return 0;
 }
 
-void weir_stack_list_classes(const weir_stack *stack, char list[WEIR_CLASS_LIST_BYTES]) {
+bool weir_stack_read_class(const weir_stack *stack, size_t index, char name[WEIR_NAME_MOST + 1]) {
   const weir_rule *rule = &stack->rules[stack->classed];
   const char *at = rule->classes;
-  char name[WEIR_NAME_MOST + 1];
   weir_part class;
+  if (index >= stack->class_count) return false;
+  for (size_t i = 0; i <= index; i++)
+    next_class(&at, rule, &class);
+  snprintf(name, WEIR_NAME_MOST + 1, "%.*s", (int)class.name_length, class.name);
+  return true;
+}
+
+void weir_stack_list_classes(const weir_stack *stack, char list[WEIR_CLASS_LIST_BYTES]) {
+  char name[WEIR_NAME_MOST + 1];
   list[0] = '\0';
-  for (size_t i = 1; next_class(&at, rule, &class); i++) {
-    snprintf(name, sizeof name, "%.*s", (int)class.name_length, class.name);
-    weir_word_list(list, WEIR_CLASS_LIST_BYTES, name, i == stack->class_count);
-  }
+  for (size_t i = 0; weir_stack_read_class(stack, i, name); i++)
+    weir_word_list(list, WEIR_CLASS_LIST_BYTES, name, i + 1 == stack->class_count);
 }

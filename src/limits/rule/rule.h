@@ -175,6 +175,9 @@ int64_t weir_rule_most_for_both(const weir_stack *one, size_t i, uint32_t proces
 /* Which of its classes has this name: 1 is the first; 0: none. */
 unsigned weir_stack_find_class(const weir_stack *stack, const char *name);
 
+/* The name of one of the stack's classes, from 0 on. False: there are not so many. */
+bool weir_stack_read_class(const weir_stack *stack, size_t index, char name[WEIR_NAME_MOST + 1]);
+
 /* "batch and free": the classes of the stack. */
 enum { WEIR_CLASS_LIST_BYTES = WEIR_CLASSES_MOST * (WEIR_NAME_MOST + 5) };
 void weir_stack_list_classes(const weir_stack *stack, char list[WEIR_CLASS_LIST_BYTES]);

@@ -292,6 +292,14 @@ weir_status weir_decide_known_extra(weir_limiter *const *limiters, weir_request 
 
 weir_status weir_decide_all_extra(weir_limiter *const *limiters, weir_request *requests, const weir_extra *const *extras, size_t count, size_t *denied_by, weir_message *message);
 
+weir_status weir_limiter_check_extra(weir_limiter *limiter, const weir_extra *extra, weir_message *message);
+
+enum {
+  WEIR_CLASS_NAME_BYTES = 33
+};
+
+weir_status weir_limiter_read_class(const weir_limiter *limiter, size_t index, char name[33]);
+
 typedef enum weir_limit_kind {
   WEIR_KEY_LIMIT_ABSENT = 0,
   WEIR_KEY_LIMIT_NONE = 1,
