@@ -78,6 +78,13 @@ static const struct {
      "1:17: listen.grpc: ", "unknown key \"denied_status\""},
     {"listen: {grpc: {auth: {a: b}}}\n" STORES LIMITERS,
      "1:23: listen.grpc.auth: ", "accepted are a token and a list of tokens"},
+    {"listen: {resp: {says: class}}\n" STORES LIMITERS,
+     "1:23: listen.resp.says: ", "accepted is a list"},
+    {"listen: {http: {says: [class, tennant]}}\n" STORES LIMITERS, "1:31: listen.http.says: ",
+     "a request cannot say \"tennant\", did you mean \"tenant\"? accepted are class, limit and "
+     "tenant"},
+    {"listen: {resp: {}, admin: {says: [limit]}}\n" STORES LIMITERS,
+     "1:28: listen.admin: ", "unknown key \"says\""},
     {GOOD "limits: {grpc_streams: 0}\n", "4:24: limits.grpc_streams: ", "from 1 to 100000"},
     {GOOD "limits: {grpc_age: 0.5s}\n", "4:20: limits.grpc_age: ", "from 1s to 400d"},
     {"listen: {resp: 1}\n" STORES LIMITERS,

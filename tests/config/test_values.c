@@ -95,7 +95,7 @@ static void test_listeners(void **state) {
   weir_config *config = read_text(
       "listen:\n"
       "  resp:\n"
-      "    - {address: \"[::1]:7000\", auth: secret}\n"
+      "    - {address: \"[::1]:7000\", auth: secret, says: [tenant, class]}\n"
       "    - {address: unix:/run/s, mode: \"600\", group: web, auth: {a: "
       "\"x${WEIR_TEST_SECRET}$\"}}\n"
       "    - {address: 10.0.0.1:7, insecure: true, reuse_port: true}\n"
@@ -116,7 +116,9 @@ static void test_listeners(void **state) {
   assert_int_equal(listener->socket.ss_family, AF_INET6);
   assert_string_equal(listener->credentials[0].user, "default");
   assert_string_equal(listener->credentials[0].secret, "secret");
+  assert_int_equal(listener->says, WEIR_CONFIG_CLASS | WEIR_CONFIG_TENANT);
   listener++;
+  assert_int_equal(listener->says, 0);
   assert_int_equal(listener->kind, WEIR_CONFIG_UNIX);
   assert_string_equal(((const struct sockaddr_un *)(const void *)&listener->socket)->sun_path,
                       "/run/s");

@@ -194,6 +194,15 @@ typedef struct weir_config_key {
   const char *name; /* of the field or argument; NULL for WEIR_CONFIG_KEY_CLIENT */
 } weir_config_key;
 
+/* What requests of a listener may say of themselves: bits, whose names are weir_config_claims. */
+enum {
+  WEIR_CONFIG_CLASS = 1 << 0,
+  WEIR_CONFIG_LIMIT = 1 << 1,
+  WEIR_CONFIG_TENANT = 1 << 2,
+  WEIR_CONFIG_CLAIMS = 3
+};
+extern const char *const weir_config_claims[WEIR_CONFIG_CLAIMS];
+
 typedef struct weir_config_credential {
   const char *user; /* of RESP, where "default" is that of AUTH with a password alone. Else NULL */
   const char *secret; /* a password, or a bearer token; never print it */
@@ -223,6 +232,7 @@ typedef struct weir_config_listener {
   const char **hosts; /* of HTTP and admin: further names by which clients call it */
   size_t host_count;
   bool reuse_port; /* of WEIR_CONFIG_TCP: other servers may listen at the same address */
+  unsigned says;   /* of all but admin: WEIR_CONFIG_CLASS and so on */
   /* A listener of HTTP alone: */
   int denied_status; /* 400 to 599; default 429 */
   weir_config_key key;

@@ -221,6 +221,25 @@ static void read_hosts(weir_reader *reader, const weir_node *node, void *target)
   }
 }
 
+const char *const weir_config_claims[WEIR_CONFIG_CLAIMS] = {"class", "limit", "tenant"};
+
+static void read_says(weir_reader *reader, const weir_node *node, void *target) {
+  unsigned *says = target;
+  if (!weir_expect(reader, node, WEIR_NODE_SEQUENCE)) return;
+  for (const weir_node_item *item = node->items; item != NULL; item = item->next) {
+    size_t which = 0;
+    if (!weir_expect(reader, item->value, WEIR_NODE_SCALAR)) continue;
+    while (which < WEIR_CONFIG_CLAIMS && !weir_node_is(item->value, weir_config_claims[which]))
+      which++;
+    if (which < WEIR_CONFIG_CLAIMS)
+      *says |= 1U << which;
+    else
+      weir_fault_unknown(
+          reader, item->value, "a request cannot say",
+          (weir_names){weir_config_claims, sizeof *weir_config_claims, WEIR_CONFIG_CLAIMS});
+  }
+}
+
 #define COMMON_FIELDS                                                                            \
   {.name = "address", .read = read_address}, {.name = "mode", .read = read_mode},                \
       WEIR_ROW("group", TEXT, weir_config_listener, group), {.name = "auth", .read = read_auth}, \
@@ -230,6 +249,7 @@ static void read_hosts(weir_reader *reader, const weir_node *node, void *target)
 
 static const weir_field fields[] = {
     COMMON_FIELDS,
+    WEIR_ROW_READ("says", read_says, weir_config_listener, says),
     {.name = NULL},
 };
 
@@ -248,6 +268,7 @@ static const weir_field http_fields[] = {
     COMMON_FIELDS,
     WEIR_ROW_RANGE("denied_status", NUMBER, http_numbers, denied_status, 400, 599),
     {.name = "hosts", .read = read_hosts},
+    WEIR_ROW_READ("says", read_says, http_numbers, listener.says),
     WEIR_ROW_READ("key", weir_read_key, http_numbers, listener.key),
     {.name = "trusted", .read = read_trusted},
     WEIR_ROW_RANGE("ipv4_bits", NUMBER, http_numbers, ipv4_bits, 1, 32),

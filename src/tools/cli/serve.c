@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <weir/word.h>
+
 #include "options.h"
 #include "output.h"
 #include "registry/registry.h"
@@ -44,6 +46,27 @@ static void warn_of_certificate(void *faults, const weir_certificate *certificat
     weir_config_warn(faults, certificate->place, "", "%s", text.text);
 }
 
+/* "class, limit and tenant"; "": nothing. */
+enum { CLAIMS_BYTES = 48 };
+static void list_claims(const weir_config_listener *listener, char list[CLAIMS_BYTES]) {
+  list[0] = '\0';
+  for (size_t i = 0; i < WEIR_CONFIG_CLAIMS; i++)
+    if (listener->says >> i & 1)
+      weir_word_list(list, CLAIMS_BYTES, weir_config_claims[i], listener->says >> i == 1);
+}
+
+/* What strangers might say, where they reach the listener. */
+static void print_claims(const weir_config *config) {
+  for (size_t i = 0; i < config->listener_count; i++) {
+    const weir_config_listener *listener = &config->listeners[i];
+    char list[CLAIMS_BYTES];
+    list_claims(listener, list);
+    if (listener->says != 0)
+      printf("%s %s: requests may say %s\n", weir_config_listen_path(listener->protocol),
+             listener->address, list);
+  }
+}
+
 /* `registry`: NULL where there are faults. */
 static void print_text(const char *file, const weir_registry *registry,
                        const weir_config_faults *faults) {
@@ -57,6 +80,7 @@ static void print_text(const char *file, const weir_registry *registry,
     printf(", domains %zu with %zu descriptors", config->envoy.domain_count,
            config->envoy.node_count);
   printf("\n");
+  print_claims(config);
 }
 
 /* NULL: not enough memory. */
@@ -74,6 +98,22 @@ static json_t *write_lines(const weir_config_faults *faults) {
   return lines;
 }
 
+/* Of each listener, in the order of the file. NULL: not enough memory. */
+static json_t *write_claims(const weir_config *config) {
+  json_t *lists = json_array();
+  for (size_t i = 0; lists != NULL && i < config->listener_count; i++) {
+    json_t *list = json_array();
+    bool whole = list != NULL && json_array_append_new(lists, list) == 0;
+    for (size_t j = 0; whole && j < WEIR_CONFIG_CLAIMS; j++)
+      if (config->listeners[i].says >> j & 1)
+        whole = json_array_append_new(list, json_string(weir_config_claims[j])) == 0;
+    if (whole) continue;
+    json_decref(lists);
+    lists = NULL;
+  }
+  return lists;
+}
+
 /* False: not enough memory. */
 static bool print_json(const char *file, const weir_registry *registry,
                        const weir_config_faults *faults) {
@@ -86,10 +126,10 @@ static bool print_json(const char *file, const weir_registry *registry,
   if (whole && registry != NULL) {
     const weir_config *config = registry->config;
     json_t *counts = json_pack(
-        "{sIsIsIsIsIsI}", "listeners", (json_int_t)config->listener_count, "stores",
+        "{sIsIsIsIsIsIso}", "listeners", (json_int_t)config->listener_count, "stores",
         (json_int_t)config->store_count, "limiters", (json_int_t)registry->named_count, "rules",
         (json_int_t)registry->limiter_count, "domains", (json_int_t)config->envoy.domain_count,
-        "descriptors", (json_int_t)config->envoy.node_count);
+        "descriptors", (json_int_t)config->envoy.node_count, "says", write_claims(config));
     whole = counts != NULL && json_object_update(object, counts) == 0;
     json_decref(counts);
   }
