@@ -25,7 +25,8 @@ typedef enum weir_http_style {
    *   RateLimit-Policy: "api";q=100;w=60
    *   RateLimit: "api";r=41;t=12
    *
-   * q is the most that is admitted at once, w in how many seconds so much is admitted again. r is
+   * q is the most that is admitted at once (of the rule that decided: decision->limit, that of the
+   * request's class or own limit), w in how many seconds so much is admitted again. r is
    * what remains, t how many seconds until more does: the wait of a request that is denied, else
    * the time until nothing counts any more. A decision has the figures of one rule, so RateLimit
    * has that one item; none where they are not known. */

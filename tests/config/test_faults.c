@@ -78,6 +78,8 @@ static const struct {
      "1:17: listen.grpc: ", "unknown key \"denied_status\""},
     {"listen: {grpc: {auth: {a: b}}}\n" STORES LIMITERS,
      "1:23: listen.grpc.auth: ", "accepted are a token and a list of tokens"},
+    {"listen: {http: {key: \"query:tenant\"}}\n" STORES LIMITERS, "1:22: listen.http.key: ",
+     "query:tenant is what a request says of itself; accepted is another name"},
     {"listen: {resp: {says: class}}\n" STORES LIMITERS,
      "1:23: listen.resp.says: ", "accepted is a list"},
     {"listen: {http: {says: [class, tennant]}}\n" STORES LIMITERS, "1:31: listen.http.says: ",

@@ -149,6 +149,23 @@ static void what_is_held_is_counted_at_once(void **state) {
   end(&s);
 }
 
+static void a_class_and_a_limit_have_their_own_figure(void **state) {
+  (void)state;
+  service s;
+  weir_extra extra = {.size = sizeof extra, .class_name = "batch"};
+  const weir_extra *extras = &extra;
+  weir_request request = {.key = "a", .key_length = 1, .cost = 1};
+  begin(&s, "quota:50/1h,most=1000;fixed-window:10/1m,classes=batch:60%");
+  assert_int_equal(weir_decide_extra(&s.limiter, &request, &extras, 1, NULL), WEIR_OK);
+  write_fields(&s, &request.decision, WEIR_HTTP_DRAFT_10);
+  assert_string_equal(find(&s, "RateLimit-Policy"), "\"api-1\";q=50;w=3600, \"api-2\";q=6;w=60");
+  extra = (weir_extra){.size = sizeof extra, .limit = 3};
+  assert_int_equal(weir_decide_extra(&s.limiter, &request, &extras, 1, NULL), WEIR_OK);
+  write_fields(&s, &request.decision, WEIR_HTTP_DRAFT_10);
+  assert_string_equal(find(&s, "RateLimit-Policy"), "\"api-1\";q=3;w=3600, \"api-2\";q=10;w=60");
+  end(&s);
+}
+
 static void windows_below_a_second_are_told_as_one(void **state) {
   (void)state;
   service s;
@@ -257,6 +274,7 @@ int main(void) {
       cmocka_unit_test(a_cost_that_never_fits_has_no_retry_after),
       cmocka_unit_test(names_every_rule_of_a_stack),
       cmocka_unit_test(what_is_held_is_counted_at_once),
+      cmocka_unit_test(a_class_and_a_limit_have_their_own_figure),
       cmocka_unit_test(windows_below_a_second_are_told_as_one),
       cmocka_unit_test(the_longest_of_all_fits),
       cmocka_unit_test(the_largest_limit_is_a_number_of_15_digits),

@@ -140,7 +140,7 @@ class Groups(Speaks):
 
     def test_what_cannot_be_asked(self):
         for words, says in ((("WEIR.TAKE", "login", "k"), "-ERR this is a group of 2: a key for each is accepted"),
-                            (("WEIR.TAKE", "login", "k", "k", "k"), "-ERR COST N and UPTO are accepted behind the key"),
+                            (("WEIR.TAKE", "login", "k", "k", "k"), "-ERR COST N, UPTO, CLASS NAME"),
                             (("WEIR.TAKE", "login", "k", ""), "-ERR the key has 0 bytes: 1 to 4096 are accepted"),
                             (("WEIR.TAKE", "login", "k", "k", "COST", "1,2"),
                              "-ERR this is a group: one cost for all of its members is accepted"),
@@ -150,7 +150,7 @@ class Groups(Speaks):
                              "else of its members, each by its own name"),
                             (("WEIR.SETTLE", "login", "k", 1, 2), "-ERR this is a group: take and peek"),
                             (("WEIR.ACQUIRE", "login", "k"), "-ERR this is a group: take and peek"),
-                            (("WEIR.TAKE", "by_account", "k", "k"), "-ERR COST N and UPTO are accepted behind the key"),
+                            (("WEIR.TAKE", "by_account", "k", "k"), "-ERR COST N, UPTO, CLASS NAME"),
                             (("WEIR.TAKE", "login", "COST", "COST", "COST", "3"), None)):
             told = self.client.ask(*words)
             if says is not None:

@@ -112,7 +112,7 @@ class Http(unittest.TestCase):
             (post("/take", {"limiter": "api", "key": "k", "cost": 2**31 + 1}), 400, "cost"),
             (post("/take", {"limiter": "api", "key": "k", "cost": 1.5}), 400, "cost"),
             (post("/take", {"limiter": "api", "key": "k", "kost": 1}), 400,
-             '"kost" is no member that is known: accepted are limiter, key, keys, cost and up_to'),
+             '"kost" is no member that is known: accepted are limiter, key, keys, cost, up_to, class, limit and tenant'),
             (post("/take", {"limiter": "api", "key": "k", "\u00e9" * 40: 1}), 400, '"' + "?" * 64 + '"'),
             (post("/take", '{"limiter":"api","key":"a","key":"b"}'), 400, "no JSON"),
             (post("/throttle", {"key": "k", "max_burst": 0, "count_per_period": 1, "period": 1}), 400, "max_burst"),

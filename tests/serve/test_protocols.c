@@ -82,6 +82,12 @@ static void write_asked(FILE *to, const weir_order *order) {
   if (order->takens != NULL || order->taken != 0)
     write_amount(to, "taken", order->takens, order->taken);
   if (order->up_to) fputs(" up_to", to);
+  const weir_order_says *says = order->says;
+  if (says != NULL && says->class_length > 0)
+    write_key(to, "class", says->class_name, says->class_length);
+  if (says != NULL && says->limit != 0) fprintf(to, " limit=%" PRId64, says->limit);
+  if (says != NULL && says->tenant_length > 0)
+    write_key(to, "tenant", says->tenant, says->tenant_length);
   if (order->for_us != 0) fprintf(to, " for_us=%" PRId64, order->for_us);
   if (order->verb == &weir_verbs[WEIR_VERB_RELEASE] || order->verb == &weir_verbs[WEIR_VERB_HELD])
     write_key(to, "place", place, weir_place_name_write(&order->place, place));

@@ -47,8 +47,17 @@ static void add_number(field_list *list, const char *name, int64_t number) {
   snprintf(field->value, sizeof field->value, "%" PRId64, number);
 }
 
-/* The policies of all rules: what holds for every client. */
-static void add_policies(field_list *list, const weir_limiter *limiter, const char *name) {
+/* The most that is admitted at once. A request's class or its own limit is told by its decision, which speaks
+ * of one rule; while the store is away that tells a part of what all processes have. */
+static int64_t most_of(const weir_rule_info *rule, size_t i, const weir_decision *decision) {
+  bool is_told =
+      i == decision->rule && decision->limit > 0 && decision->source < WEIR_SOURCE_FALLBACK;
+  return is_told ? decision->limit : rule->capacity;
+}
+
+/* The policies of all rules. */
+static void add_policies(field_list *list, const weir_limiter *limiter, const char *name,
+                         const weir_decision *decision) {
   weir_http_field *field = &list->fields[list->count++];
   size_t used = 0;
   field->name = "RateLimit-Policy";
@@ -61,7 +70,7 @@ static void add_policies(field_list *list, const weir_limiter *limiter, const ch
      * days. */
     int64_t capacity_us = (int64_t)((wide)rule.period_us * rule.capacity / rule.limit);
     used += (size_t)snprintf(field->value + used, sizeof field->value - used, "%s\"%s\";q=%" PRId64,
-                             i > 0 ? ", " : "", policy, structured(rule.capacity));
+                             i > 0 ? ", " : "", policy, structured(most_of(&rule, i, decision)));
     if (strcmp(rule.algorithm, "in-flight") == 0) /* at once, and in no time */
       used += (size_t)snprintf(field->value + used, sizeof field->value - used,
                                ";qu=\"concurrent-requests\"");
@@ -120,7 +129,7 @@ weir_status weir_http_write_fields(const weir_limiter *limiter, const char *name
   }
   name_policy(limiter, name, decision->rule, &rule, policy);
   if (style == WEIR_HTTP_DRAFT_10) {
-    add_policies(&list, limiter, name);
+    add_policies(&list, limiter, name, decision);
     add_remaining(&list, policy, decision);
   } else {
     add_older(&list, decision);

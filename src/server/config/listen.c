@@ -420,6 +420,14 @@ void weir_read_key(weir_reader *reader, const weir_node *node, void *target) {
   bool is_header = strncmp(text, "header:", 7) == 0;
   bool is_query = strncmp(text, "query:", 6) == 0;
   const char *rest = text + (is_header ? 7 : 6);
+  for (size_t i = 0; is_query && i < WEIR_CONFIG_CLAIMS; i++) {
+    if (strcmp(rest, weir_config_claims[i]) != 0) continue;
+    weir_fault(reader, node,
+               "query:%s is what a request says of itself; accepted is another name than class, "
+               "limit and tenant",
+               rest);
+    return;
+  }
   if (strcmp(text, "client") == 0)
     *key = (weir_config_key){WEIR_CONFIG_KEY_CLIENT, NULL};
   else if ((is_header || is_query) && weir_is_field_name(rest))

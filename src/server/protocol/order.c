@@ -11,6 +11,7 @@
 #include "protocol/bytes.h"
 
 enum { DIGITS_MOST = 18, HEX_DIGITS = 8 };
+#define LIMIT_MOST (INT64_C(1) << 53)
 
 int64_t weir_seconds_up(int64_t us) {
   return us < 0 ? -1 : (int64_t)(((uint64_t)us + 999999) / 1000000);
@@ -75,6 +76,61 @@ bool weir_order_set_settlement(weir_order *order, const weir_order_amount *taken
   weir_order_set_cost(order, real);
   order->taken = taken->each[0];
   order->takens = taken->count > 1 ? taken : NULL;
+  return true;
+}
+
+bool weir_order_read_class(weir_order_says *says, const char *text, size_t length,
+                           weir_message *why) {
+  static const char accepted[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  bool is_name = length > 0 && length < sizeof says->class_name;
+  for (size_t i = 0; is_name && i < length; i++)
+    is_name = memchr(accepted, text[i], sizeof accepted - 1) != NULL;
+  if (is_name) {
+    memcpy(says->class_name, text, length);
+    says->class_name[length] = '\0';
+    says->class_length = length;
+  } else {
+    *why = (weir_message){"class: a name of 1 to 32 of A-Z a-z 0-9 _ . - is accepted"};
+  }
+  return is_name;
+}
+_Static_assert(WEIR_CLASS_NAME_BYTES == 33, "as weir_order_read_class() says");
+
+bool weir_order_read_limit(weir_order_says *says, const weir_order_amount *amount,
+                           weir_message *why) {
+  bool is_one = amount->count == 1 && amount->each[0] >= 1 && amount->each[0] <= LIMIT_MOST;
+  says->limit = amount->each[0];
+  if (!is_one)
+    *why = (weir_message){"limit: a whole number from 1 to 9007199254740992 is accepted"};
+  return is_one;
+}
+
+bool weir_order_read_tenant(weir_order_says *says, const char *text, size_t length,
+                            weir_message *why) {
+  bool fits = length > 0 && length <= sizeof says->tenant;
+  if (fits) {
+    memcpy(says->tenant, text, length);
+    says->tenant_length = length;
+  } else {
+    *why = (weir_message){"tenant: 1 to 128 bytes are accepted"};
+  }
+  return fits;
+}
+_Static_assert(WEIR_ORDER_TENANT_MOST == 128, "as weir_order_read_tenant() says");
+
+bool weir_order_may_say(const weir_order_says *says, const weir_config_listener *listener,
+                        weir_message *why) {
+  const bool said[WEIR_CONFIG_CLAIMS] = {says->class_length > 0, says->limit != 0,
+                                         says->tenant_length > 0};
+  for (size_t i = 0; i < WEIR_CONFIG_CLAIMS; i++) {
+    if (!said[i] || listener->says >> i & 1) continue;
+    const char *name = weir_config_claims[i];
+    snprintf(why->text, sizeof why->text,
+             "%s: no request may say it here: says: [%s] in %s of the configuration allows it",
+             name, name, weir_config_listen_path(listener->protocol));
+    return false;
+  }
   return true;
 }
 

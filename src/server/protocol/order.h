@@ -76,6 +76,16 @@ typedef struct weir_order_amount {
   int64_t each[WEIR_ORDER_COSTS_MOST];
 } weir_order_amount;
 
+/* What a request says of itself. */
+enum { WEIR_ORDER_TENANT_MOST = 128 };
+typedef struct weir_order_says {
+  int64_t limit; /* 0: it says none. The same below */
+  size_t class_length;
+  size_t tenant_length;
+  char class_name[WEIR_CLASS_NAME_BYTES]; /* with its NUL */
+  char tenant[WEIR_ORDER_TENANT_MOST];
+} weir_order_says;
+
 /* A key of a group's, in the request's own bytes. */
 typedef struct weir_order_key {
   const char *bytes;
@@ -100,6 +110,7 @@ typedef struct weir_order {
   size_t key_count;
   const weir_order_amount *costs;  /* one for each rule instead; NULL: `cost` */
   const weir_order_amount *takens; /* of as many as costs; NULL: `taken` */
+  const weir_order_says *says;     /* NULL: nothing */
   bool has_stamp;                  /* to settle: what was taken */
   weir_take_stamp stamp;
   int64_t for_us;             /* to acquire: for how long at most, or WEIR_ORDER_OWN_TIME */
@@ -275,6 +286,18 @@ void weir_order_set_cost(weir_order *order, const weir_order_amount *amount);
 /* The same of what is settled. False: *why says what is wrong with it. */
 bool weir_order_set_settlement(weir_order *order, const weir_order_amount *taken,
                                const weir_order_amount *real, weir_message *why);
+
+/* Reads what a request says of itself. The same. */
+bool weir_order_read_class(weir_order_says *says, const char *text, size_t length,
+                           weir_message *why);
+bool weir_order_read_limit(weir_order_says *says, const weir_order_amount *amount,
+                           weir_message *why);
+bool weir_order_read_tenant(weir_order_says *says, const char *text, size_t length,
+                            weir_message *why);
+
+/* Whether the listener lets requests say that. The same. */
+bool weir_order_may_say(const weir_order_says *says, const weir_config_listener *listener,
+                        weir_message *why);
 
 /* Reads for how long a place is to be held. The same. */
 bool weir_order_read_time(weir_order *order, const char *text, size_t length, weir_message *why);

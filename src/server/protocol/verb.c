@@ -57,7 +57,34 @@ static bool read_up_to(weir_order *order, weir_order_room *room, const weir_said
   return true;
 }
 
-enum { COST = offsetof(weir_order_room, cost), TAKEN = offsetof(weir_order_room, taken) };
+/* Where it goes: the first that is said makes room for all. */
+static weir_order_says *say(weir_order *order, weir_order_room *room) {
+  if (order->says == NULL) room->says = (weir_order_says){.limit = 0};
+  order->says = &room->says;
+  return &room->says;
+}
+
+static bool read_class(weir_order *order, weir_order_room *room, const weir_said *said,
+                       weir_message *why) {
+  return weir_order_read_class(say(order, room), said->text, said->length, why);
+}
+
+static bool read_limit(weir_order *order, weir_order_room *room, const weir_said *said,
+                       weir_message *why) {
+  (void)said;
+  return weir_order_read_limit(say(order, room), &room->limit, why);
+}
+
+static bool read_tenant(weir_order *order, weir_order_room *room, const weir_said *said,
+                        weir_message *why) {
+  return weir_order_read_tenant(say(order, room), said->text, said->length, why);
+}
+
+enum {
+  COST = offsetof(weir_order_room, cost),
+  TAKEN = offsetof(weir_order_room, taken),
+  LIMIT = offsetof(weir_order_room, limit)
+};
 
 const weir_arg_row weir_args[WEIR_ARGS] = {
     [WEIR_ARG_KEY] = {WEIR_ARG_IS_KEY, .json = "key"},
@@ -71,6 +98,9 @@ const weir_arg_row weir_args[WEIR_ARGS] = {
     [WEIR_ARG_COST] = {WEIR_ARG_IS_AMOUNT, "cost", "cost", "COST", "N", COST, read_cost},
     [WEIR_ARG_FOR] = {WEIR_ARG_IS_TEXT, "for", "for", "FOR", "TEXT", 0, read_time},
     [WEIR_ARG_UP_TO] = {WEIR_ARG_IS_FLAG, "up_to", NULL, "UPTO", NULL, 0, read_up_to},
+    [WEIR_ARG_CLASS] = {WEIR_ARG_IS_NAME, "class", "class", "CLASS", "NAME", 0, read_class},
+    [WEIR_ARG_LIMIT] = {WEIR_ARG_IS_NUMBER, "limit", "limit", "LIMIT", "N", LIMIT, read_limit},
+    [WEIR_ARG_TENANT] = {WEIR_ARG_IS_NAME, "tenant", "tenant", "TENANT", "NAME", 0, read_tenant},
 };
 
 weir_order_amount *weir_arg_amount(weir_arg arg, weir_order_room *room) {
@@ -94,12 +124,14 @@ enum {
   P = 1 << WEIR_ARG_PLACE,
   C = 1 << WEIR_ARG_COST,
   F = 1 << WEIR_ARG_FOR,
-  U = 1 << WEIR_ARG_UP_TO
+  U = 1 << WEIR_ARG_UP_TO,
+  SAYS = 1 << WEIR_ARG_CLASS | 1 << WEIR_ARG_LIMIT | 1 << WEIR_ARG_TENANT
 };
 
-#define OF_TAKE "COST N and UPTO are accepted behind the key"
-#define OF_SETTLE "STAMP TEXT is accepted behind the costs"
-#define OF_ACQUIRE "COST N and FOR DURATION are accepted behind the key"
+#define OF_SAYS "CLASS NAME, LIMIT N and TENANT NAME are accepted behind the "
+#define OF_TAKE "COST N, UPTO, " OF_SAYS "key"
+#define OF_SETTLE "STAMP TEXT, " OF_SAYS "costs"
+#define OF_ACQUIRE "COST N, FOR DURATION, " OF_SAYS "key"
 
 enum {
   TAKES = WEIR_VERB_DECIDES | WEIR_VERB_GROUPS | WEIR_VERB_STAMPS,
@@ -109,14 +141,14 @@ enum {
 };
 
 const weir_verb_row weir_verbs[WEIR_VERBS] = {
-    [WEIR_VERB_TAKE] = {"WEIR.TAKE", "/take", "/check/", 0, K | KS | C | U, TAKES, OF_TAKE},
-    [WEIR_VERB_PEEK] = {"WEIR.PEEK", "/peek", NULL, 0, K | KS | C | U, PEEKS, OF_TAKE},
+    [WEIR_VERB_TAKE] = {"WEIR.TAKE", "/take", "/check/", 0, K | KS | C | U | SAYS, TAKES, OF_TAKE},
+    [WEIR_VERB_PEEK] = {"WEIR.PEEK", "/peek", NULL, 0, K | KS | C | U | SAYS, PEEKS, OF_TAKE},
     [WEIR_VERB_RESET] = {"WEIR.RESET", "/reset", NULL, 0, K, WEIR_VERB_ENDS_TURN, NULL},
-    [WEIR_VERB_SETTLE] = {"WEIR.SETTLE", "/settle", "/settle/", K | E | R, K | E | R | S,
+    [WEIR_VERB_SETTLE] = {"WEIR.SETTLE", "/settle", "/settle/", K | E | R, K | E | R | S | SAYS,
                           WEIR_VERB_SETTLES, OF_SETTLE},
-    [WEIR_VERB_REFUND] = {"WEIR.REFUND", "/refund", NULL, K | G, K | G | S, WEIR_VERB_SETTLES,
-                          OF_SETTLE},
-    [WEIR_VERB_ACQUIRE] = {"WEIR.ACQUIRE", "/acquire", "/acquire/", K, K | C | F, ACQUIRES,
+    [WEIR_VERB_REFUND] = {"WEIR.REFUND", "/refund", NULL, K | G, K | G | S | SAYS,
+                          WEIR_VERB_SETTLES, OF_SETTLE},
+    [WEIR_VERB_ACQUIRE] = {"WEIR.ACQUIRE", "/acquire", "/acquire/", K, K | C | F | SAYS, ACQUIRES,
                            OF_ACQUIRE},
     [WEIR_VERB_RELEASE] = {"WEIR.RELEASE", "/release", "/release/", K | P, K | P, RELEASES, NULL},
     [WEIR_VERB_HELD] = {"WEIR.HELD", "/held", NULL, K | P, K | P, WEIR_VERB_OF_PLACE, NULL},

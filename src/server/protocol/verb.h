@@ -23,19 +23,25 @@ typedef enum weir_arg {
   WEIR_ARG_COST,
   WEIR_ARG_FOR,
   WEIR_ARG_UP_TO,
+  WEIR_ARG_CLASS, /* what a request says of itself */
+  WEIR_ARG_LIMIT,
+  WEIR_ARG_TENANT,
   WEIR_ARGS
 } weir_arg;
 
 typedef enum weir_arg_kind {
   WEIR_ARG_IS_KEY, /* keys are read by each protocol: where they stand is its own */
   WEIR_ARG_IS_TEXT,
+  WEIR_ARG_IS_NAME, /* a text that may have any bytes, so a query escapes them */
   WEIR_ARG_IS_AMOUNT,
-  WEIR_ARG_IS_FLAG /* it is there, or true */
+  WEIR_ARG_IS_NUMBER, /* an amount that is no list */
+  WEIR_ARG_IS_FLAG    /* it is there, or true */
 } weir_arg_kind;
 
-/* Costs and keys that a request has besides, for weir_order to point to. */
+/* What a request has besides, for weir_order to point to. */
 typedef struct weir_order_room {
-  weir_order_amount cost, taken;
+  weir_order_amount cost, taken, limit;
+  weir_order_says says;
   weir_order_key keys[WEIR_CONFIG_MEMBERS_MOST];
 } weir_order_room;
 
@@ -110,6 +116,10 @@ static inline bool weir_verb_needs(const weir_verb_row *verb, size_t arg) {
 
 static inline bool weir_verb_accepts(const weir_verb_row *verb, size_t arg) {
   return verb->accepts >> arg & 1;
+}
+
+static inline bool weir_arg_is_amount(const weir_arg_row *row) {
+  return row->kind == WEIR_ARG_IS_AMOUNT || row->kind == WEIR_ARG_IS_NUMBER;
 }
 
 /* Numbers that are text. Texts that are no number are refused by the row's read(). */

@@ -167,6 +167,9 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
     *refusal = (weir_http_refusal){404, {"/throttle is off: throttle.throttlecrab"}};
     return false;
   }
+  if (call->order.says != NULL &&
+      !weir_order_may_say(call->order.says, connection->port->config, &refusal->why))
+    return false;
   if (!find_key(connection, request, call, refusal)) return false;
   weir_status status;
   char client[WEIR_KEPT_CLIENT_BYTES];

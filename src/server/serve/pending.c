@@ -7,7 +7,7 @@
 
 /* The parts that answers are made of. */
 typedef struct weir_pending_sizes {
-  size_t answers, asked, sets, members, parts, bytes, costs, places;
+  size_t answers, asked, sets, members, parts, bytes, costs, places, extras;
 } weir_pending_sizes;
 
 /* --- room -------------------------------------------------------------------------------------- */
@@ -29,6 +29,7 @@ static weir_pending_sizes measure(const weir_turn *turn, uint32_t first) {
       const weir_asked *asked = &turn->asked[answer->asked + j];
       sizes.bytes += asked->request.key_length;
       sizes.costs += asked->cost_count;
+      sizes.extras += asked->extra != WEIR_NO_EXTRA;
       sizes.places += (asked->place != WEIR_NO_PLACE) + asked->release_count;
     }
     sizes.sets += set_of(answer) != WEIR_NO_SET;
@@ -61,7 +62,8 @@ static bool make_room(weir_turn *turn, const weir_pending_sizes *sizes) {
          make(&turn->parts, &turn->part_room, sizes->parts, sizeof *turn->parts) &&
          make(&turn->bytes.data, &turn->bytes.capacity, sizes->bytes, 1) &&
          make(&turn->costs, &turn->cost_room, sizes->costs, sizeof *turn->costs) &&
-         make(&turn->places, &turn->place_room, sizes->places, sizeof *turn->places);
+         make(&turn->places, &turn->place_room, sizes->places, sizeof *turn->places) &&
+         make(&turn->extras, &turn->extra_room, sizes->extras, sizeof *turn->extras);
 }
 
 /* --- copying: there is room ---------------------------------------------------------------------
@@ -92,6 +94,10 @@ static void copy_asked(weir_turn *to, const weir_turn *from, size_t index) {
     memcpy(to->costs + copy->costs, from->costs + asked->costs,
            asked->cost_count * sizeof *to->costs);
     to->cost_count += asked->cost_count;
+  }
+  if (asked->extra != WEIR_NO_EXTRA) {
+    copy->extra = to->extra_count;
+    to->extras[to->extra_count++] = from->extras[asked->extra];
   }
   if (asked->place != WEIR_NO_PLACE) copy->place = copy_place(to, from, asked->place, at);
   copy->releases = to->place_count;

@@ -135,6 +135,12 @@ static weir_read_result read_request(weir_connection *connection, const char *by
       .context = loop->turn.registry,
   };
   weir_resp_outcome outcome = weir_resp_run(session, &server, &request, text, &order, &room);
+  weir_message foul;
+  if (outcome == WEIR_RESP_ASKS && order.says != NULL &&
+      !weir_order_may_say(order.says, listener, &foul)) {
+    weir_resp_error(text, foul.text);
+    outcome = WEIR_RESP_ANSWERED;
+  }
   if (outcome == WEIR_RESP_STRANGER && !weir_connection_may_refuse(connection, mark)) {
     *used = 0;
     return WEIR_READ_HELD;

@@ -49,6 +49,8 @@ static void add(weir_exchange *exchange, weir_turn *turn, weir_asked *one) {
   size_t at = exchange->count++;
   write_request(turn, one, &exchange->requests[at]);
   exchange->limiters[at] = one->limiter;
+  exchange->extras[at] = weir_turn_extra(turn, one);
+  exchange->has_extras = exchange->has_extras || exchange->extras[at] != NULL;
   exchange->asked[at] = one;
   exchange->turns[at] = turn;
 }
@@ -77,13 +79,24 @@ static void take_answer(weir_exchange *exchange, size_t at) {
   note_answer(exchange, &exchange->requests[at]);
 }
 
+/* What the requests of a batch say of themselves; NULL: none says anything. */
+static const weir_extra *const *extras_of(const weir_exchange *exchange) {
+  return exchange->has_extras ? exchange->extras : NULL;
+}
+
+static void clear_batch(weir_exchange *exchange) {
+  exchange->count = 0;
+  exchange->has_extras = false;
+}
+
 /* Every request has a status of its own, which is what is answered. */
 static void decide_batch(weir_exchange *exchange) {
   if (exchange->count > 0)
-    (void)weir_decide_together(exchange->limiters, exchange->requests, exchange->count, NULL);
+    (void)weir_decide_extra(exchange->limiters, exchange->requests, extras_of(exchange),
+                            exchange->count, NULL);
   for (size_t i = 0; i < exchange->count; i++)
     take_answer(exchange, i);
-  exchange->count = 0;
+  clear_batch(exchange);
 }
 
 /* --- places ------------------------------------------------------------------------------------ */
@@ -112,8 +125,8 @@ static void acquire_batch(weir_exchange *exchange) {
   for (size_t i = 0; i < exchange->count; i++)
     exchange->reservations[i] = NULL;
   if (exchange->count > 0)
-    (void)weir_reserve_together(exchange->limiters, exchange->requests, exchange->count,
-                                exchange->reservations, NULL);
+    (void)weir_reserve_extra(exchange->limiters, exchange->requests, extras_of(exchange),
+                             exchange->count, exchange->reservations, NULL);
   for (size_t i = 0; i < exchange->count; i++) {
     weir_asked_place *place = exchange->places[i];
     weir_keeper *keeper = exchange->turns[i]->keeper;
@@ -126,7 +139,7 @@ static void acquire_batch(weir_exchange *exchange) {
     }
     place->kept = NULL;
   }
-  exchange->count = 0;
+  clear_batch(exchange);
 }
 
 static void add_released(weir_exchange *exchange, weir_turn *turn, const weir_store *store) {
@@ -215,7 +228,7 @@ bool weir_exchange_ask(weir_exchange *exchange, weir_turn *const *turns, size_t 
     has_more = has_more || turn->set_count > 0 || turn->part_count > 0 || turn->has_resets;
   }
   exchange->failed = false;
-  exchange->count = 0;
+  clear_batch(exchange);
   if (has_places) { /* what is released goes first: who comes behind it finds it free */
     for (size_t i = 0; i < count; i++)
       add_released(exchange, turns[i], store);
@@ -245,6 +258,8 @@ bool weir_exchange_ask(weir_exchange *exchange, weir_turn *const *turns, size_t 
 typedef struct weir_known_batch {
   weir_request *requests;
   weir_limiter **limiters;
+  const weir_extra **extras;
+  bool has_extras;
   bool *known;
   uint32_t *asked; /* in turn->asked */
 } weir_known_batch;
@@ -252,15 +267,17 @@ typedef struct weir_known_batch {
 static bool make_known(weir_known_batch *batch, size_t count) {
   *batch = (weir_known_batch){.requests = malloc(count * sizeof *batch->requests),
                               .limiters = malloc(count * sizeof(weir_limiter *)),
+                              .extras = malloc(count * sizeof(weir_extra *)),
                               .known = malloc(count * sizeof *batch->known),
                               .asked = malloc(count * sizeof *batch->asked)};
-  return batch->requests != NULL && batch->limiters != NULL && batch->known != NULL &&
-         batch->asked != NULL;
+  return batch->requests != NULL && batch->limiters != NULL && batch->extras != NULL &&
+         batch->known != NULL && batch->asked != NULL;
 }
 
 static void free_known(weir_known_batch *batch) {
   free(batch->requests);
   free(batch->limiters);
+  free(batch->extras);
   free(batch->known);
   free(batch->asked);
 }
@@ -282,10 +299,13 @@ size_t weir_exchange_know(weir_turn *turn, weir_exchange_filter *filter, void *c
     if (!has_room || one->resets || one->is_of_set || one->place != WEIR_NO_PLACE) continue;
     write_request(turn, one, &batch.requests[count]);
     batch.limiters[count] = one->limiter;
+    batch.extras[count] = weir_turn_extra(turn, one);
+    batch.has_extras = batch.has_extras || batch.extras[count] != NULL;
     batch.asked[count++] = (uint32_t)i;
   }
-  if (count > 0 &&
-      weir_decide_known(batch.limiters, batch.requests, count, batch.known, NULL) == WEIR_OK)
+  const weir_extra *const *extras = batch.has_extras ? batch.extras : NULL;
+  if (count > 0 && weir_decide_known_extra(batch.limiters, batch.requests, extras, count,
+                                           batch.known, NULL) == WEIR_OK)
     for (size_t i = 0; i < count; i++) {
       if (!batch.known[i]) continue;
       note_decided(&turn->asked[batch.asked[i]], &batch.requests[i]);

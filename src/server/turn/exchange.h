@@ -11,6 +11,8 @@ typedef struct weir_exchange {
   bool failed; /* some request had no answer of the store */
   weir_request requests[WEIR_BATCH_MOST];
   weir_limiter *limiters[WEIR_BATCH_MOST];
+  bool has_extras; /* some requests say something of themselves */
+  const weir_extra *extras[WEIR_BATCH_MOST];
   weir_asked *asked[WEIR_BATCH_MOST];
   weir_turn *turns[WEIR_BATCH_MOST]; /* whose */
   weir_asked_place *places[WEIR_BATCH_MOST];

@@ -165,6 +165,9 @@ uint32_t weir_turn_add_order(weir_turn *turn, const weir_order *order, unsigned 
   found.kept = NULL;
   *status = order->brings_rule ? find_throttle(turn, order, &found, why)
                                : find_named(turn, order, &found, why);
+  size_t extra = WEIR_NO_EXTRA;
+  if (*status == WEIR_OK && order->says != NULL)
+    *status = weir_turn_say(turn, order->says, found.target.limiter, &extra, why);
   if (*status != WEIR_OK) return WEIR_NO_ANSWER;
   weir_answer *answer = make_answer(turn, order, &found, note);
   if (answer == NULL) {
@@ -178,6 +181,7 @@ uint32_t weir_turn_add_order(weir_turn *turn, const weir_order *order, unsigned 
   }
   size_t request = add_request(turn, order, &found, answer);
   if (order->costs != NULL) add_costs(turn, order, &turn->asked[request]);
+  turn->asked[request].extra = extra;
   if (!order->brings_rule) turn_of(order)->fill(turn, order, &found, request);
   return (uint32_t)(answer - turn->answers);
 }

@@ -27,6 +27,8 @@ static weir_status check(const weir_order *order, const weir_named_group *group,
     *why = (weir_message){"this is a group: all of its cost is taken or none, not up to it"};
   else if (order->costs != NULL)
     *why = (weir_message){"this is a group: one cost for all of its members is accepted"};
+  else if (order->says != NULL && (order->says->limit != 0 || order->says->tenant_length > 0))
+    *why = (weir_message){"this is a group: a class is accepted, and neither limit nor tenant"};
   else
     return WEIR_OK;
   return WEIR_BAD_ARGUMENT;
@@ -39,6 +41,7 @@ typedef struct plan {
   role roles[WEIR_CONFIG_MEMBERS_MOST];
   bool is_shadowed[WEIR_CONFIG_MEMBERS_MOST]; /* in shadow mode, with this key */
   bool has_say[WEIR_CONFIG_MEMBERS_MOST];
+  size_t extras[WEIR_CONFIG_MEMBERS_MOST]; /* in turn->extras, or WEIR_NO_EXTRA */
   size_t counts[ROLES];
   size_t key_bytes; /* of all, as they are counted */
   bool is_blocked;
@@ -64,6 +67,33 @@ static void make_plan(const weir_order *order, const weir_named_group *group, pl
   }
 }
 
+/* A class is said to each member that has classes, as a cost is charged to each; one member at least has
+ * some. What a member does not know is said of it by its name. */
+static weir_status say_class(weir_turn *turn, const weir_order *order,
+                             const weir_named_group *group, plan *made, weir_message *why) {
+  size_t asked = 0, told = 0;
+  for (size_t i = 0; i < group->member_count; i++) {
+    weir_limiter *limiter = made->targets[i].limiter;
+    char lowest[WEIR_CLASS_NAME_BYTES];
+    weir_message refusal;
+    made->extras[i] = WEIR_NO_EXTRA;
+    asked += limiter != NULL;
+    if (order->says == NULL || limiter == NULL ||
+        weir_limiter_read_class(limiter, 0, lowest) != WEIR_OK)
+      continue;
+    weir_status status = weir_turn_say(turn, order->says, limiter, &made->extras[i], &refusal);
+    if (status != WEIR_OK) {
+      snprintf(why->text, sizeof why->text, "%s: %.200s", group->members[i]->config->name,
+               refusal.text);
+      return status;
+    }
+    told++;
+  }
+  if (order->says == NULL || told > 0 || asked == 0) return WEIR_OK;
+  *why = (weir_message){"class: this is a group, and none of its members has classes"};
+  return WEIR_BAD_ARGUMENT;
+}
+
 /* Room for all of it has been made. */
 static void add_member(weir_turn *turn, const weir_order *order, const plan *made, size_t index,
                        weir_asked_member *member, bool is_shed) {
@@ -83,6 +113,7 @@ static void add_member(weir_turn *turn, const weir_order *order, const plan *mad
   member->request = weir_turn_add_request(
       turn, counted, cost, weir_order_is(order, WEIR_VERB_LOOKS) ? WEIR_REQUEST_PEEK : 0U,
       is_asked ? target->limiter : NULL, named->config->store);
+  turn->asked[member->request].extra = made->extras[index];
   if (is_asked && is_shed && turn->asked[member->request].limiter != NULL)
     weir_turn_shed(turn, &turn->asked[member->request]);
   if (is_asked && is_shed) return;
@@ -111,6 +142,8 @@ uint32_t weir_groups_add(weir_turn *turn, const weir_order *order, unsigned note
   plan made;
   size_t count = group->member_count;
   make_plan(order, group, &made);
+  *status = say_class(turn, order, group, &made, why);
+  if (*status != WEIR_OK) return WEIR_NO_ANSWER;
   bool has_memory =
       weir_array_grow(&turn->members, &turn->member_room, turn->member_count + count,
                       sizeof *turn->members) &&
@@ -306,7 +339,7 @@ void weir_groups_reply(const weir_turn *turn, const weir_answer *answer, weir_gr
 
 /* Requests that are one decision, of a group or of Envoy's service: all are charged, or none.
  *
- *     count of them ──> weir_decide_all()
+ *     count of them ──> weir_decide_all_extra()
  *                            │ all are charged           │ one denies
  *                            v                           v
  *     behind them ──>      taken                    not asked; of Envoy's service looked at, with those
@@ -350,13 +383,16 @@ static void look_at_end(weir_turn *turn, const weir_asked_set *set) {
 static void decide(weir_turn *turn, weir_asked_set *set) {
   weir_limiter *limiters[WEIR_ALL_MOST];
   weir_request requests[WEIR_ALL_MOST];
+  const weir_extra *extras[WEIR_ALL_MOST];
   weir_asked *asked = &turn->asked[set->first];
   for (size_t i = 0; i < set->count; i++) {
     limiters[i] = asked[i].limiter;
+    extras[i] = weir_turn_extra(turn, &asked[i]);
     requests[i] = asked[i].request;
     requests[i].key = turn->bytes.data + asked[i].key;
   }
-  weir_status status = weir_decide_all(limiters, requests, set->count, &set->denied_by, NULL);
+  weir_status status =
+      weir_decide_all_extra(limiters, requests, extras, set->count, &set->denied_by, NULL);
   for (size_t i = 0; i < set->count; i++)
     asked[i].request = requests[i];
   set->is_charged = status == WEIR_OK && set->denied_by == set->count;

@@ -29,6 +29,7 @@ void weir_turn_free(weir_turn *turn) {
   free(turn->parts);
   free(turn->costs);
   free(turn->places);
+  free(turn->extras);
 }
 
 void weir_turn_clear(weir_turn *turn) {
@@ -39,7 +40,7 @@ void weir_turn_clear(weir_turn *turn) {
   turn->judged_us = WEIR_TURN_NO_END;
   turn->answer_count = turn->asked_count = turn->part_count = 0;
   turn->cost_count = turn->place_count = 0;
-  turn->set_count = turn->member_count = 0;
+  turn->set_count = turn->member_count = turn->extra_count = 0;
   turn->bytes.length = 0;
   if (turn->bytes.failed || turn->bytes.capacity > BYTES_KEPT) weir_bytes_free(&turn->bytes);
 }
@@ -142,6 +143,7 @@ size_t weir_turn_add_request(weir_turn *turn, weir_turn_key key, int64_t cost, u
   added->key = key.begin;
   added->costs = WEIR_NO_COSTS;
   added->until_us = WEIR_TURN_NO_END;
+  added->extra = WEIR_NO_EXTRA;
   added->place = WEIR_NO_PLACE;
   added->cost_count = added->releases = added->release_count = 0;
   if (limiter == NULL) return index;

@@ -21,6 +21,7 @@
 #define WEIR_NO_COSTS SIZE_MAX
 #define WEIR_NO_PLACE SIZE_MAX
 #define WEIR_NO_SET SIZE_MAX
+#define WEIR_NO_EXTRA SIZE_MAX
 #define WEIR_TURN_NO_END INT64_MAX
 /* In place of a store, of requests that are one decision over several. */
 extern const char weir_several_stores;
@@ -83,6 +84,7 @@ typedef struct weir_asked {
   size_t costs;      /* where in `costs` its own begin; WEIR_NO_COSTS: it has one for every rule */
   size_t cost_count; /* so many numbers are its own there */
   int64_t until_us;  /* of CLOCK_MONOTONIC, till when it is worth deciding, or WEIR_TURN_NO_END */
+  size_t extra;      /* in `extras`: what it says of itself; or WEIR_NO_EXTRA */
   size_t place;      /* in `places`: it acquires, releases or asks about one; or WEIR_NO_PLACE */
   size_t releases, release_count; /* in `places`: what else it releases */
   bool is_of_set;                 /* one of `sets` decides it, or lets it be asked */
@@ -123,6 +125,12 @@ typedef struct weir_asked_place {
   weir_kept_state state;
   weir_status released; /* whether the store knows */
 } weir_asked_place;
+
+/* What a request says of itself, and the same as the library reads it. */
+typedef struct weir_asked_extra {
+  weir_order_says says;
+  weir_extra extra;
+} weir_asked_extra;
 
 /* A descriptor, kept until its answer. */
 typedef struct weir_part {
@@ -168,6 +176,8 @@ typedef struct weir_turn {
   size_t cost_count, cost_room;
   weir_asked_place *places;
   size_t place_count, place_room;
+  weir_asked_extra *extras;
+  size_t extra_count, extra_room;
   bool has_resets;   /* some requests are */
   bool has_ends;     /* some requests have one */
   int64_t judged_us; /* the end that was looked at last, */
@@ -224,6 +234,17 @@ void weir_turn_give_back(weir_turn *turn, size_t request);
 /* The caller's own name of an answer, which the log of denials tells. A text that is no such name
  * is left out. */
 void weir_turn_set_id(weir_turn *turn, uint32_t answer, const char *id, size_t length);
+
+/* What a request says of itself to this limiter; NULL: nothing. *extra becomes its weir_asked.extra. What the
+ * limiter does not know is a status, and *why says what is accepted. */
+weir_status weir_turn_say(weir_turn *turn, const weir_order_says *says, weir_limiter *limiter,
+                          size_t *extra, weir_message *why);
+
+/* For the library, until more are added; NULL: it says nothing. */
+const weir_extra *weir_turn_write_extra(const weir_turn *turn, size_t extra);
+static inline const weir_extra *weir_turn_extra(const weir_turn *turn, const weir_asked *one) {
+  return one->extra != WEIR_NO_EXTRA ? weir_turn_write_extra(turn, one->extra) : NULL;
+}
 
 /* Until when the request is worth deciding: those of one caller have the same end, so that all are
  * decided or none. */

@@ -24,6 +24,7 @@ static const char *accepted(const weir_http_member *wanted) {
   return wanted->text != NULL     ? wanted->needed ? "a string that is not empty" : "a string"
          : wanted->texts != NULL  ? "a list of up to 8 strings that are not empty"
          : wanted->number != NULL ? "a whole number"
+         : wanted->is_one         ? "a whole number"
          : wanted->amount != NULL ? "a whole number, or a list of one for each rule,"
          : wanted->hits != NULL   ? "a whole number from 0 on"
          : wanted->flag != NULL   ? "true or false"
@@ -43,8 +44,8 @@ static bool read_hits(const json_t *value, int64_t *hits) {
   return true;
 }
 
-static bool read_amount(const json_t *value, weir_order_amount *amount) {
-  bool is_list = json_is_array(value);
+static bool read_amount(const json_t *value, bool is_one, weir_order_amount *amount) {
+  bool is_list = !is_one && json_is_array(value);
   size_t count = is_list ? json_array_size(value) : 1;
   if (count < 1 || count > WEIR_ORDER_COSTS_MOST) return false;
   for (size_t i = 0; i < count; i++) {
@@ -89,7 +90,7 @@ static bool read_member(const weir_http_member *wanted, json_t *value) {
   } else {
     return (wanted->texts != NULL && read_texts(value, wanted->texts, wanted->length)) ||
            (wanted->hits != NULL && read_hits(value, wanted->hits)) ||
-           (wanted->amount != NULL && read_amount(value, wanted->amount));
+           (wanted->amount != NULL && read_amount(value, wanted->is_one, wanted->amount));
   }
   return true;
 }

@@ -193,9 +193,21 @@ static size_t read_argument(const weir_http_request *request, weir_arg arg, weir
   weir_http_text value = {NULL, 0};
   size_t count = find_argument(request->query, row->query, &value);
   *said = (weir_said){row->query, value.bytes, value.length, false};
-  if (count > 0 && row->kind == WEIR_ARG_IS_AMOUNT)
+  if (count > 0 && weir_arg_is_amount(row))
     weir_arg_read_amount(arg, &call->room, value.bytes, value.length);
   return count;
+}
+
+/* A name that was escaped, behind what call->text holds, until it is taken. False: it is wrong. */
+static bool decode_name(weir_http_call *call, weir_said *said, weir_http_refusal *refusal) {
+  size_t begin = call->text.length;
+  if (!decode((weir_http_text){said->text, said->length}, &call->text))
+    return weir_http_decline(refusal, 400, "%s: a percent sign needs two hexadecimal digits",
+                             said->name);
+  if (call->text.failed) return weir_http_decline(refusal, 503, "the server is short of memory");
+  said->text = said->length > 0 ? call->text.data + begin : "";
+  said->length = call->text.length - begin;
+  return true;
 }
 
 /* /settle/LIMITER?estimate=480&real=300&stamp=TEXT: all but the key, which stands where the limiter says. */
@@ -214,7 +226,11 @@ static bool read_query(const weir_http_request *request, const weir_verb_row *ve
       continue;
     size_t count = read_argument(request, (weir_arg)i, call, &said[i]);
     if (count > 1) return weir_http_decline(refusal, 400, "%s: one is accepted", said[i].name);
+    size_t begin = call->text.length;
+    bool is_name = count == 1 && weir_args[i].kind == WEIR_ARG_IS_NAME;
+    if (is_name && !decode_name(call, &said[i], refusal)) return false;
     if (count == 1 && !take_argument(call, (weir_arg)i, &said[i], refusal)) return false;
+    call->text.length = begin;
   }
   return true;
 }
@@ -305,8 +321,9 @@ static weir_http_member describe(const weir_verb_row *verb, weir_arg arg, weir_h
   } else if (arg == WEIR_ARG_KEYS) {
     member.texts = call->room.keys;
     member.length = &order->key_count;
-  } else if (row->kind == WEIR_ARG_IS_AMOUNT) {
+  } else if (weir_arg_is_amount(row)) {
     member.amount = weir_arg_amount(arg, &call->room);
+    member.is_one = row->kind == WEIR_ARG_IS_NUMBER;
   } else if (row->kind == WEIR_ARG_IS_FLAG) {
     member.flag = &said->is_set;
   } else {
@@ -318,10 +335,10 @@ static weir_http_member describe(const weir_verb_row *verb, weir_arg arg, weir_h
 
 /* Whether it was sent, and means something. */
 static bool is_there(weir_arg arg, const weir_said *said, weir_http_call *call) {
-  weir_arg_kind kind = weir_args[arg].kind;
-  return kind == WEIR_ARG_IS_AMOUNT ? weir_arg_amount(arg, &call->room)->count > 0
-         : kind == WEIR_ARG_IS_FLAG ? said->is_set
-                                    : said->text != NULL;
+  const weir_arg_row *row = &weir_args[arg];
+  return weir_arg_is_amount(row)         ? weir_arg_amount(arg, &call->room)->count > 0
+         : row->kind == WEIR_ARG_IS_FLAG ? said->is_set
+                                         : said->text != NULL;
 }
 
 /* An object of JSON: the limiter, and a member for each argument of the verb. */

@@ -172,13 +172,13 @@ typedef struct weir_http_member {
   size_t *length;            /* or, with its count, a list of */
   weir_order_key *texts;     /* 1 to WEIR_CONFIG_MEMBERS_MOST strings that are not empty, */
   int64_t *number;           /* or a whole number, */
-  weir_order_amount *amount; /* one for every rule, or a list of one for each, */
+  weir_order_amount *amount; /* one for every rule, or, unless is_one, a list of one for each, */
   int64_t *hits; /* one from 0 to WEIR_ORDER_COST_MOST, which stands for more, perhaps quoted, */
   bool *flag;    /* true or false, */
   const json_t **list; /* an array of objects, */
   json_t **object;     /* an object, */
   const json_t **any;  /* or whatever it is */
-  bool needed;
+  bool needed, is_one;
   bool is_any_other; /* of the last one: stands for all that are not named */
 } weir_http_member;
 

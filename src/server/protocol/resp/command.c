@@ -242,8 +242,7 @@ static bool take_argument(const weir_resp_call *call, weir_arg arg,
   const weir_arg_row *row = &weir_args[arg];
   const weir_said said = {row->resp, argument->bytes, argument->length, false};
   weir_message why;
-  if (row->kind == WEIR_ARG_IS_AMOUNT)
-    weir_arg_read_amount(arg, call->room, said.text, said.length);
+  if (weir_arg_is_amount(row)) weir_arg_read_amount(arg, call->room, said.text, said.length);
   if (row->read(call->order, call->room, &said, &why)) return true;
   refuse(call, why.text);
   return false;

@@ -1,0 +1,196 @@
+"""What requests say of themselves: class and limit, over RESP and HTTP."""
+
+import json
+import unittest
+
+from server import BASE, Server, Store, http
+from speaks import Speaks
+from test_http import get, post
+
+LIMITERS = """limiters:
+  api: {store: main, rule: "quota:10/1d,classes=batch:60%|free:80%"}
+  web: {store: main, rule: "quota:10/1d,classes=batch:5,name=web"}
+  plain: {store: main, rule: "quota:10/1d,name=plain"}
+  owed: {store: main, rule: "quota:10/1d,debt=5,classes=batch:6,name=owed"}
+  plans: {store: main, rule: "quota:5/1d,name=plans,most=100"}
+  both: {store: main, rule: "quota:10/1d,classes=batch:60%,name=both,most=1000"}
+  places: {store: main, rule: "in-flight:4/1h,classes=batch:2"}
+  tiered: {store: main, rule: "quota:10/1d,classes=batch:6,name=tiered", tiers: {free: unlimited, no: blocked}, overrides: {root: free, eve: no}}
+"""
+GROUPS = "groups: {pair: [api, plain], two: [api, web], bare: [plain, plans]}\n"
+ALL = "says: [class, limit, tenant], "
+
+
+def allow(config):
+    for protocol in ("resp", "http"):
+        config = config.replace(protocol + ": {", protocol + ": {" + ALL, 1)
+    return config
+
+
+CONFIG = BASE.replace('  api: {store: main, rule: "quota:3/1d"}\n', "").replace("limiters:\n", LIMITERS) + GROUPS
+
+
+class Says(Speaks):
+    CONFIG = allow(CONFIG)
+
+    def take(self, limiter, key, *words):
+        return self.fields("WEIR.TAKE", limiter, key, *words)
+
+    def left(self, limiter, key, *words):
+        return self.fields("WEIR.PEEK", limiter, key, *words)["remaining"]
+
+    def refused(self, *words):
+        told = self.client.ask(*words)
+        self.assertEqual(told[:5], "-ERR ", told)
+        return told
+
+    def test_each_class_has_its_part(self):
+        for left in range(5, -1, -1):
+            told = self.take("api", "a", "CLASS", "batch")
+            self.assertEqual((told["allowed"], told["limit"], told["remaining"]), (1, 6, left))
+        told = self.take("api", "a", "CLASS", "batch")
+        self.assertEqual((told["allowed"], told["limit"], told["remaining"]), (0, 6, 0))
+        self.assertEqual(self.left("api", "a", "CLASS", "free"), 2)
+        self.assertEqual(self.left("api", "a"), 4)
+        status, told = self.told("/take", {"limiter": "api", "key": "a", "class": "free", "cost": 2})
+        self.assertEqual((status, told["allowed"], told["limit"], told["remaining"]), (200, True, 8, 0))
+        status, body, fields = http(self.web, get("/check/api?key=a&class=free"))
+        self.assertEqual(status, 429)
+        self.assertEqual(fields["ratelimit-policy"], '"api";q=8;w=86400')
+        self.assertEqual(json.loads(body)["violated-policies"], ["api"])
+        status, _, fields = http(self.web, get("/check/api?key=a"))
+        self.assertEqual((status, fields["ratelimit-policy"]), (200, '"api";q=10;w=86400'))
+
+    def test_requests_of_one_turn_have_each_its_own(self):
+        """One write of RESP is one turn: classes, limits and none stand side by side."""
+        words = [("WEIR.TAKE", "both", "t", "COST", "6", "CLASS", "batch"), ("WEIR.TAKE", "both", "t"),
+                 ("WEIR.TAKE", "both", "t", "CLASS", "batch"),
+                 ("WEIR.TAKE", "both", "t", "LIMIT", "20", "COST", "5", "CLASS", "batch"),
+                 ("WEIR.TAKE", "plain", "t"), ("WEIR.TAKE", "both", "t", "CLASS", "gold"),
+                 ("WEIR.TAKE", "both", "t", "LIMIT", "20", "CLASS", "batch"),
+                 ("WEIR.TAKE", "both", "t", "LIMIT", "1001"), ("WEIR.TAKE", "both", "t", "LIMIT", "1000", "COST", "988")]
+        self.client.send(b"".join(b"*%d\r\n" % len(w) + b"".join(b"$%d\r\n%s\r\n" % (len(x), x.encode()) for x in w)
+                                  for w in words))
+        told = [self.client.reply() for _ in words]
+        fields = [dict(zip(t[::2], t[1::2])) if isinstance(t, list) else str(t) for t in told]
+        self.assertEqual([(f["allowed"], f["limit"]) if isinstance(f, dict) else 0 for f in fields],
+                         [(1, 6), (1, 10), (0, 6), (1, 12), (1, 10), 0, (0, 12), 0, (1, 1000)])
+        self.assertIn('the class "gold" is none of this limiter: accepted are batch, or none', fields[5])
+        self.assertIn("accepted are 1 to 1000", fields[7])
+
+    def test_a_limit_is_that_of_the_request(self):
+        self.assertEqual(self.take("plans", "a", "COST", "5")["remaining"], 0)
+        self.assertEqual(self.take("plans", "a")["allowed"], 0)
+        told = self.take("plans", "a", "LIMIT", "100", "COST", "95")
+        self.assertEqual((told["allowed"], told["limit"], told["remaining"]), (1, 100, 0))
+        self.assertEqual(self.told("/take", {"limiter": "plans", "key": "a", "limit": 100})[1]["allowed"], False)
+        self.assertIn("accepted are 1 to 100", self.refused("WEIR.TAKE", "plans", "a", "LIMIT", "101"))
+        self.assertIn("accepted is a limiter with most=", self.refused("WEIR.TAKE", "plain", "a", "LIMIT", "5"))
+
+    def test_a_group_says_it_to_those_that_have_classes(self):
+        told = self.fields("WEIR.TAKE", "pair", "g", "g", "CLASS", "batch", "COST", "6")
+        self.assertEqual((told["allowed"], told["remaining"]), (1, 0))
+        told = self.fields("WEIR.TAKE", "pair", "g", "g", "CLASS", "batch")
+        self.assertEqual((told["allowed"], told["denied_by"], told["limit"]), (0, "api", 6))
+        self.assertEqual(self.left("plain", "g"), 4)
+        self.assertEqual(self.fields("WEIR.TAKE", "pair", "g", "g")["allowed"], 1)
+        status, told = self.told("/take", {"limiter": "two", "keys": ["w", "w"], "class": "batch", "cost": 5})
+        self.assertEqual((status, told["allowed"], told["limit"]), (200, True, 5))
+        self.assertEqual(self.told("/peek", {"limiter": "two", "keys": ["w", "w"], "class": "batch"})[1]["denied_by"], "web")
+        for words, why in ((("two", "x", "x", "CLASS", "free"), 'web: the class "free" is none of this limiter'),
+                           (("bare", "x", "x", "CLASS", "batch"), "none of its members has classes"),
+                           (("two", "x", "x", "LIMIT", "5"), "a class is accepted, and neither limit nor tenant"),
+                           (("two", "x", "x", "TENANT", "n"), "a class is accepted, and neither limit nor tenant")):
+            self.assertIn(why, self.refused("WEIR.TAKE", *words))
+        for limiter in ("api", "web", "plain"):
+            self.assertEqual(self.left(limiter, "x"), 10)
+
+    def test_a_settlement_is_cut_at_its_class(self):
+        stamp = self.take("owed", "s", "COST", "6", "CLASS", "batch")["stamp"]
+        told = self.fields("WEIR.SETTLE", "owed", "s", 6, 20, "STAMP", stamp, "CLASS", "batch")
+        self.assertEqual((told["cost"], self.left("owed", "s")), (11, 0))
+        stamp = self.take("owed", "r", "COST", "6", "CLASS", "batch")["stamp"]
+        self.fields("WEIR.REFUND", "owed", "r", 6, "STAMP", stamp, "CLASS", "batch")
+        self.assertEqual(self.left("owed", "r"), 10)
+        stamp = self.take("owed", "j", "COST", "6")["stamp"]
+        body = {"limiter": "owed", "key": "j", "estimate": 6, "real": 9, "stamp": stamp, "class": "batch"}
+        self.assertEqual(self.told("/settle", body)[1]["cost"], 9)
+        self.assertIn('the class "gold"', self.refused("WEIR.SETTLE", "owed", "j", 6, 9, "CLASS", "gold"))
+
+    def test_places_are_kept_for_higher_classes(self):
+        held = [self.fields("WEIR.ACQUIRE", "places", "p", "CLASS", "batch") for _ in range(3)]
+        self.assertEqual([(h["allowed"], h["limit"]) for h in held], [(1, 2), (1, 2), (0, 2)])
+        self.assertEqual(self.told("/acquire", {"limiter": "places", "key": "p"})[1]["allowed"], True)
+        self.assertEqual(http(self.web, get("/acquire/places?key=p&class=batch"))[0], 429)
+        self.assertEqual(self.client.ask("WEIR.RELEASE", "places", "p", held[0]["place"])[1], 1)
+        self.assertEqual(self.fields("WEIR.ACQUIRE", "places", "p", "CLASS", "batch")["allowed"], 0)
+        self.assertEqual(self.fields("WEIR.ACQUIRE", "places", "p")["allowed"], 1)
+
+    def test_lists_do_not_ask_for_a_class(self):
+        self.assertEqual(self.take("tiered", "root", "CLASS", "batch")["allowed"], 1)
+        self.assertEqual(self.take("tiered", "eve", "CLASS", "batch")["allowed"], 0)
+
+    def test_what_a_limiter_does_not_know_is_refused(self):
+        for words, why in ((("plain", "k", "CLASS", "batch"), "quota:10/1d,name=plain has no classes"),
+                           (("api", "k", "CLASS", "Batch"), "accepted are batch and free, or none"),
+                           (("api", "k", "TENANT", "n"), "this rule has no tenants"),
+                           (("api", "k", "CLASS", ""), "a name of 1 to 32"),
+                           (("api", "k", "CLASS", "b" * 5000), "a name of 1 to 32"),
+                           (("api", "k", "TENANT", "t" * 129), "1 to 128 bytes are accepted"),
+                           (("nobody", "k", "CLASS", "batch"), "there is no limiter of this name")):
+            for verb in ("WEIR.TAKE", "WEIR.PEEK"):
+                self.assertIn(why, self.refused(verb, *words))
+        status, told = self.told("/take", {"limiter": "api", "key": "k", "class": "gold"})
+        self.assertEqual(status, 400)
+        self.assertIn("accepted are batch and free", told["detail"])
+        self.assertEqual(http(self.web, get("/check/api?key=k&class=gold"))[0], 400)
+        self.assertEqual(http(self.web, get("/check/nobody?key=k&class=gold"))[0], 404)
+        self.assertEqual(self.left("api", "k"), 10)
+
+
+class Unasked(Speaks):
+    """No listener allows anything unless it says so, and nothing is charged."""
+
+    CONFIG = CONFIG.replace("http: {", "http: {says: [limit], ", 1)
+
+    def test_the_setting_is_named(self):
+        for word, value in (("CLASS", "batch"), ("LIMIT", "5"), ("TENANT", "n")):
+            for verb in ("TAKE", "PEEK", "SETTLE", "REFUND", "ACQUIRE"):
+                costs = {"SETTLE": (5, 5), "REFUND": (5,)}.get(verb, ())
+                told = str(self.client.ask("WEIR." + verb, "api", "k", *costs, word, value))
+                self.assertEqual(told, "-ERR %s: no request may say it here: says: [%s] in listen.resp of the "
+                                 "configuration allows it" % ((word.lower(),) * 2))
+        self.assertIn("says: [class] in listen.resp", str(self.client.ask("WEIR.TAKE", "pair", "k", "k", "CLASS", "batch")))
+        for name, value in (("class", "batch"), ("tenant", "n")):
+            status, told = self.told("/take", {"limiter": "api", "key": "k", name: value})
+            self.assertEqual(status, 400)
+            self.assertIn("says: [%s] in listen.http" % name, told["detail"])
+            self.assertEqual(http(self.web, get("/check/api?key=k&%s=%s" % (name, value)))[0], 400)
+        self.assertEqual(self.fields("WEIR.PEEK", "api", "k")["remaining"], 10)
+        self.assertEqual(self.told("/take", {"limiter": "plans", "key": "k", "limit": 50})[1]["limit"], 50)
+
+
+class Stores(Speaks):
+    def test_far_stores_decide_it_as_near_ones(self):
+        for kind in ("memcached", "redis"):
+            store = Store(kind)
+            self.addCleanup(store.end)
+            server = Server(allow(CONFIG).replace("memory:?timeout=10s", store.url + "?timeout=10s"))
+            self.addCleanup(server.end)
+            self.speak(server)
+            for _ in range(2):  # in one turn: the loop hands them to a thread beside it
+                words = ["WEIR.TAKE", "api", "far", "COST", "3", "CLASS", "batch"]
+                self.client.send(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(x), x.encode()) for x in words))
+            self.client.send(b"*4\r\n$9\r\nWEIR.TAKE\r\n$4\r\npair\r\n$1\r\nf\r\n$1\r\nf\r\n")
+            told = [self.client.reply() for _ in range(3)]
+            self.assertEqual([(t[1], t[3]) for t in told[:2]], [(1, 6), (1, 6)])
+            self.assertEqual(self.fields("WEIR.TAKE", "api", "far", "CLASS", "batch")["allowed"], 0)
+            self.assertEqual(self.fields("WEIR.TAKE", "api", "far")["limit"], 10)
+            self.assertEqual(self.fields("WEIR.TAKE", "plans", "far", "LIMIT", "50", "COST", "50")["allowed"], 1)
+            self.assertEqual(self.fields("WEIR.ACQUIRE", "places", "far", "COST", "2", "CLASS", "batch")["allowed"], 1)
+            self.assertEqual(self.fields("WEIR.ACQUIRE", "places", "far", "CLASS", "batch")["allowed"], 0)
+            server.end()
+
+
+if __name__ == "__main__":
+    unittest.main()
