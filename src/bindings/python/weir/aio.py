@@ -15,21 +15,21 @@ from __future__ import annotations
 import asyncio
 import collections
 import queue
-import random
 import threading
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Dict, Generator, Iterable, List, Optional, Tuple, TypeVar, Union
 
 from . import limiter as sync
 from . import native
 from . import store as stores
 from .limiter import Joint, Patience, Wanted, decide_batch, wanted_of
-from .values import COST_MOST, Cost, Decision, Error, Key, NoPlace, Request, key_bytes, microseconds, one_cost
+from .values import COST_MOST, Cost, Decision, Error, Key, NoPlace, Request, key_bytes, microseconds, one_cost, said_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .limiter import LimiterOptions
+    from .limiter import Limit, LimiterOptions
 
 MOST = native.WEIR_BATCH_MOST
 
@@ -230,8 +230,8 @@ class Reservation:
 class Place(Reservation):
     """weir.Place, awaited: async with limiter.hold("alice", wait=5) as place: ..."""
 
-    def __init__(self, limiter: sync.Limiter, key: Key, cost: Cost, wait: float):
-        super().__init__(lambda: limiter.hold(key, cost))
+    def __init__(self, limiter: sync.Limiter, key: Key, cost: Cost, wait: float, **said: Any):
+        super().__init__(lambda: limiter.hold(key, cost, **said))
         self._limiter, self._wait = limiter, wait
 
     async def _open(self: Self) -> Self:
@@ -245,17 +245,11 @@ class Place(Reservation):
                 entered.add_done_callback(release_late)
                 raise
             except NoPlace as none:
-                pause, left = self._pause(none.decision), end - time.monotonic()
+                pause, left = self._limiter._pause_for_place(none.decision), end - time.monotonic()
                 if pause is None or pause > left:
                     raise
                 await asyncio.sleep(pause)
         return self
-
-    def _pause(self, denied: Decision) -> Optional[float]:
-        """Nothing tells when a place is left; what other rules say is known."""
-        if denied.source != "fallback" and self._limiter.rules[denied.rule].algorithm == "in-flight":
-            return denied.retry_after and random.uniform(0.005, 0.05)
-        return denied.retry_after
 
     async def release(self) -> str:
         return await asyncio.to_thread(self._made.release)
@@ -293,28 +287,32 @@ class Limiter:
         line = self.store._line or line_of(self.store)
         return line.add(asyncio.get_running_loop(), limiter, wanted)
 
-    async def take(self, key: Key, cost: Cost = 1, *, longest_wait: float = 0.0) -> Decision:
+    async def take(self, key: Key, cost: Cost = 1, *, longest_wait: float = 0.0, class_: Optional[str] = None,
+                   limit: Optional[int] = None, tenant: Optional[Key] = None) -> Decision:
         """Decides, and charges what is admitted."""
         if type(cost) is int and not longest_wait and 0 <= cost <= COST_MOST:
-            return await self._add(Wanted(key_bytes(key), cost, None, 0, 0))
-        return await self._add(wanted_of(Request(key, cost, longest_wait)))
+            return await self._add(Wanted(key_bytes(key), cost, None, 0, 0, said_of(class_, limit, tenant)))
+        return await self._add(wanted_of(Request(key, cost, longest_wait, class_=class_, limit=limit, tenant=tenant)))
 
-    async def take_up_to(self, key: Key, cost: int, *, longest_wait: float = 0.0) -> Decision:
+    async def take_up_to(self, key: Key, cost: int, *, longest_wait: float = 0.0, class_: Optional[str] = None,
+                         limit: Optional[int] = None, tenant: Optional[Key] = None) -> Decision:
         """The same for as much as fits: decision.cost says how much."""
-        return await self._add(wanted_of(Request(key, cost, longest_wait, up_to=True)))
+        return await self._add(wanted_of(Request(key, cost, longest_wait, True, False, class_, limit, tenant)))
 
-    async def peek(self, key: Key, cost: Cost = 1) -> Decision:
+    async def peek(self, key: Key, cost: Cost = 1, *, class_: Optional[str] = None,
+                   limit: Optional[int] = None, tenant: Optional[Key] = None) -> Decision:
         """Tells what take() would decide now; changes nothing."""
-        return await self._add(wanted_of(Request(key, cost, peek=True)))
+        return await self._add(wanted_of(Request(key, cost, 0.0, False, True, class_, limit, tenant)))
 
-    async def wait(self, key: Key, cost: int = 1, longest_wait: Optional[float] = None) -> Decision:
+    async def wait(self, key: Key, cost: int = 1, longest_wait: Optional[float] = None, *, class_: Optional[str] = None,
+                   limit: Optional[int] = None, tenant: Optional[Key] = None) -> Decision:
         """Takes, sleeping as long as it must and may: the caller may act at once. Denied as soon as
         longest_wait, the limiter's option unless it is given, cannot be enough."""
         patience = Patience(self.sync._wait_us if longest_wait is None
                             else microseconds("longest_wait", longest_wait, 0), self.sync._clock)
-        key, cost = key_bytes(key), one_cost(cost)
+        key, cost, said = key_bytes(key), one_cost(cost), said_of(class_, limit, tenant)
         while True:
-            decision = await self._add(Wanted(key, cost, None, patience.begin(), 0))
+            decision = await self._add(Wanted(key, cost, None, patience.begin(), 0, said))
             pause, again = patience.after(decision)
             await asyncio.sleep(pause)
             if not again:
@@ -325,15 +323,19 @@ class Limiter:
         asked = [self._add(wanted_of(request)) for request in requests]
         return await asyncio.gather(*asked, return_exceptions=True)
 
-    def reserve(self, key: Key, cost: Cost = 1, *, longest_wait: float = 0.0, up_to: bool = False) -> Reservation:
+    def reserve(self, key: Key, cost: Cost = 1, *, longest_wait: float = 0.0, up_to: bool = False,
+                class_: Optional[str] = None,
+                limit: Optional[int] = None, tenant: Optional[Key] = None) -> Reservation:
         """Takes what can be cancelled: async with limiter.reserve("alice") as reserved: ..."""
-        return Reservation(lambda: self.sync.reserve(key, cost, longest_wait=longest_wait, up_to=up_to))
+        return Reservation(lambda: self.sync.reserve(key, cost, longest_wait=longest_wait, up_to=up_to, class_=class_,
+                                                     limit=limit, tenant=tenant))
 
-    def hold(self, key: Key, cost: Cost = 1, *, wait: Optional[float] = 0.0) -> Place:
+    def hold(self, key: Key, cost: Cost = 1, *, wait: Optional[float] = 0.0, class_: Optional[str] = None,
+             limit: Optional[int] = None, tenant: Optional[Key] = None) -> Place:
         """Enters a place under an in-flight rule, waiting as long as `wait` says: async with
         limiter.hold("alice", wait=5) as place: ... Raises NoPlace where there is none."""
         wait_us = self.sync._wait_us if wait is None else microseconds("wait", wait, 0)
-        return Place(self.sync, key, cost, wait_us / 1e6)
+        return Place(self.sync, key, cost, wait_us / 1e6, class_=class_, limit=limit, tenant=tenant)
 
     async def refund(self, key: Key, decision: Decision, cost: Optional[int] = None) -> None:
         """Gives back a part, or all, of what an allowed decision of this key has charged."""
@@ -342,6 +344,23 @@ class Limiter:
     async def settle(self, key: Key, decision: Decision, real: int) -> None:
         """Settles an allowed decision of this key by its true cost."""
         await asyncio.to_thread(self.sync.settle, key, decision, real)
+
+    async def set_limit(self, key: Key, limit: Limit, *, ttl: Optional[float] = None) -> None:
+        """Sets a key's own limit in the store, or "blocked"; it ends after ttl seconds, and after 400 days without it."""
+        await asyncio.to_thread(self.sync.set_limit, key, limit, ttl=ttl)
+
+    async def set_limits(self, limits: Union[Mapping[Key, Limit], Iterable[Tuple[Key, Limit]]], *,
+                         ttl: Optional[float] = None) -> None:
+        """The same for many keys: {"alice": 500, "mallory": "blocked"}."""
+        await asyncio.to_thread(self.sync.set_limits, limits, ttl=ttl)
+
+    async def unset_limit(self, key: Key) -> None:
+        """From now on the key goes by the rule."""
+        await asyncio.to_thread(self.sync.unset_limit, key)
+
+    async def get_limit(self, key: Key) -> Optional[Limit]:
+        """A number, "blocked", or "none", which is the rule's. None: none was ever set, it has ended, or it was lost."""
+        return await asyncio.to_thread(self.sync.get_limit, key)
 
     async def reset(self, key: Key) -> None:
         """Forgets what was charged to a key."""

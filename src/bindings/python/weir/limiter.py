@@ -4,16 +4,18 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import random
 import re
 import struct
 import threading
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
 from . import http, native
 from .store import LimiterHandle, Store, log, refuse_to_pickle
-from .values import (ASKED_STORE, COST_MOST, ClosedError, Cost, Decision, Error, Key, NoPlace, PlaceLost, Request, check, count_between, key_bytes,
-                     messages, microseconds, one_cost, one_of, text_bytes)
+from .values import (ASKED_STORE, COST_MOST, ClosedError, Cost, Decision, Error, Key, NoPlace, PlaceLost, Request, Said, check, count_between,
+                     key_bytes, messages, microseconds, one_cost, one_limit, one_of, said_of, saying, text_bytes)
 
 if TYPE_CHECKING:
     from typing import TypedDict
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
         least_ttl: Optional[float]
         longest_wait: Optional[float]
         peers: Optional[int]
+        limits_every: Optional[float]
+        absent: str
         cached_cells: bool
         local_denials: bool
         combining: bool
@@ -39,11 +43,16 @@ if TYPE_CHECKING:
 
 INT64_MOST = 2**63 - 1
 FALLBACKS = ("local", "deny", "allow", "none")
+ABSENT = ("rule", "deny")
+LIMIT_KINDS = (None, "none", "number", "blocked")  # enum weir_limit_kind
+Limit = Union[int, str]
 CALLER = native.WEIR_CLASS_CALLER
 SIZE = ctypes.sizeof(native.weir_request)
 DECISION_SIZE = ctypes.sizeof(native.weir_decision)
 SLICE_US = 100_000  # that the main thread waits for a place in one call
 INPUT = struct.Struct("@PnqPqI")  # weir_request up to its flags
+EXTRA = struct.Struct("@nPqPn")  # weir_extra
+ADDRESS = struct.Struct("@P")
 
 # Bound here, as the way of a take is short.
 _take, _decision, _byref = native.weir_limiter_take, native.weir_decision, ctypes.byref
@@ -69,13 +78,14 @@ class Wanted(NamedTuple):
     costs: Optional[ctypes.Array]
     longest_wait_us: int
     flags: int
+    said: Optional[Said] = None
 
 
 def wanted_of(request: Union[Request, Key, Tuple]) -> Wanted:
     """Reads a key, a tuple as Request has them, or a Request."""
     if not isinstance(request, tuple):
         request = (request,)
-    key, cost, longest_wait, up_to, peek = Request(*request)
+    key, cost, longest_wait, up_to, peek, class_, limit, tenant = Request(*request)
     costs = None
     if isinstance(cost, (list, tuple)):
         costs = (ctypes.c_int64 * max(len(cost), 1))(*[one_cost(each) for each in cost])
@@ -84,16 +94,20 @@ def wanted_of(request: Union[Request, Key, Tuple]) -> Wanted:
         cost = one_cost(cost)
     flags = native.WEIR_REQUEST_PEEK * bool(peek) | native.WEIR_REQUEST_UP_TO * bool(up_to)
     wait_us = microseconds("longest_wait", longest_wait, 0) if longest_wait else 0
-    return Wanted(key_bytes(key), cost, costs, wait_us, flags)
+    return Wanted(key_bytes(key), cost, costs, wait_us, flags, said_of(class_, limit, tenant))
+
+
+def address_of(text: bytes) -> Any:
+    return ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value
 
 
 def fill(limiters: List["Limiter"], wanted: List[Wanted]):
     """Makes the library's requests of them, and tells what must live meanwhile."""
     text = b"".join([each.key for each in wanted])
-    at = ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value
+    at = address_of(text)
     requests = (native.weir_request * len(wanted))()
     offset = 0
-    for limiter, (key, cost, costs, wait_us, flags) in zip(limiters, wanted):
+    for limiter, (key, cost, costs, wait_us, flags, _) in zip(limiters, wanted):
         address = 0
         if costs is not None:
             if cost != limiter.rule_count:
@@ -105,23 +119,45 @@ def fill(limiters: List["Limiter"], wanted: List[Wanted]):
     return requests, text
 
 
+def fill_extras(wanted: List[Wanted]):
+    """Makes the library's extras of what requests say of themselves, None where none does, and tells what must
+    live meanwhile."""
+    said = [each.said for each in wanted]
+    if said.count(None) == len(said):
+        return None, None
+    text = b"".join([each.class_name + (each.tenant or b"") for each in said if each is not None])
+    extras = (native.weir_extra * len(said))()
+    pointers = (ctypes.POINTER(native.weir_extra) * len(said))()
+    at, first = address_of(text), ctypes.addressof(extras)
+    for index, each in enumerate(said):
+        if each is None:
+            continue
+        name, limit, tenant = each
+        tenant_at, length = at + len(name), len(tenant or b"")
+        EXTRA.pack_into(extras, index * EXTRA.size, EXTRA.size, at if name else 0, limit, 0 if tenant is None else tenant_at, length)
+        ADDRESS.pack_into(pointers, index * ADDRESS.size, first + index * EXTRA.size)
+        at = tenant_at + length
+    return pointers, (extras, text)
+
+
 def decide_batch(limiters: List["Limiter"], wanted: List[Wanted]) -> List[Union[Decision, Error]]:
     """Decides at most WEIR_BATCH_MOST."""
     handles = [limiter._use() for limiter in limiters]
     requests, kept = fill(limiters, wanted)
+    extras, kept_too = fill_extras(wanted)
     first = handles[0]
     message = native.weir_message()
-    if all([each is first for each in handles]):
+    if extras is None and all([each is first for each in handles]):
         status = native.weir_limiter_decide(first, requests, len(requests), _byref(message))
     else:
         array = (ctypes.c_void_p * len(handles))(*[each.value for each in handles])
-        status = native.weir_decide_together(array, requests, len(requests), _byref(message))
+        status = native.weir_decide_extra(array, requests, extras, len(requests), _byref(message))
     copy = _decision.from_buffer_copy
-    if status == native.WEIR_OK:
+    if status == native.WEIR_OK and extras is None:
         return [limiter._decided(copy(requests, end - DECISION_SIZE), message)
                 for limiter, end in zip(limiters, range(SIZE, SIZE * len(requests) + 1, SIZE))]
-    del kept
-    return [limiters[i]._decided(copy(each.decision), message) if each.status == native.WEIR_OK
+    del kept, kept_too
+    return [saying(wanted[i].said, limiters[i]._decided(copy(each.decision), message)) if each.status == native.WEIR_OK
             else error_of(limiters[i], wanted[i], each.status, i, message.text.decode())
             for i, each in enumerate(requests)]
 
@@ -133,13 +169,41 @@ def error_of(limiter: "Limiter", wanted: Wanted, status: int, index: int, text: 
     if text.startswith(prefix):
         return Error(status, text[len(prefix):])
     if native.weir_status_classify(status) == CALLER:
-        requests, kept = fill([limiter], [wanted])
-        message = native.weir_message()
-        again = native.weir_limiter_decide(limiter._use(), requests, 1, _byref(message))
-        del kept
-        if again == status:
-            return Error(status, message.text.decode())
+        asked = Asking(limiter, wanted)
+        if asked.ask(native.weir_decide_extra) == status:
+            return asked.error(status)
     return Error(status, "" if text.startswith("requests[") else text)
+
+
+class Asking:
+    """One request as the library takes it, as often as it is asked."""
+
+    def __init__(self, limiter: "Limiter", wanted: Wanted):
+        self.handle = limiter._use()
+        self.requests, kept = fill([limiter], [wanted])
+        self.extras, kept_too = fill_extras([wanted])
+        self.kept = wanted, kept, kept_too
+        self.message = native.weir_message()
+
+    def ask(self, function, *more: Any) -> int:
+        handles = (ctypes.c_void_p * 1)(self.handle.value)
+        return function(handles, self.requests, self.extras, 1, *more, _byref(self.message))
+
+    def reserve(self, wait_us: Optional[int] = None) -> "ReservationHandle":
+        """An empty handle where it was denied. The library waits for none that says something of itself."""
+        made = ReservationHandle(self.handle)
+        self.message.text = b""
+        if wait_us is not None and self.extras is None:
+            status = native.weir_limiter_reserve_wait(self.handle, self.requests, wait_us, _byref(made), _byref(self.message))
+        else:
+            status = self.ask(native.weir_reserve_extra, _byref(made))
+        if status != native.WEIR_OK:
+            raise self.error(status)
+        return made
+
+    def error(self, status: int) -> Error:
+        """Of a batch that is one request."""
+        return Error(status, re.sub(r"^requests\[\d+\]: ", "", self.message.text.decode()))
 
 
 Asked = Tuple["Limiter", Union[Request, Key, Tuple]]
@@ -194,13 +258,14 @@ def decide_all(requests: Iterable[Asked]) -> Joint:
     limiters, wanted = pairs_of(requests)
     handles = [limiter._use() for limiter in limiters]
     asked, kept = fill(limiters, wanted)
+    extras, kept_too = fill_extras(wanted)
     array = (ctypes.c_void_p * max(len(handles), 1))(*[each.value for each in handles])
     denied_by = ctypes.c_size_t()
     messages.message.text = b""  # what another call has said
-    check(native.weir_decide_all(array, asked, len(handles), _byref(denied_by), messages.at))
-    del kept
-    decisions = [limiter._decided(_decision.from_buffer_copy(each.decision), messages.message)
-                 for limiter, each in zip(limiters, asked)]
+    check(native.weir_decide_all_extra(array, asked, extras, len(handles), _byref(denied_by), messages.at))
+    del kept, kept_too
+    decisions = [saying(said.said, limiter._decided(_decision.from_buffer_copy(each.decision), messages.message))
+                 for limiter, said, each in zip(limiters, wanted, asked)]
     return Joint(denied_by.value if denied_by.value < len(handles) else None, decisions)
 
 
@@ -212,12 +277,13 @@ class Reservation:
     of the block, and cancelled where that ends by an exception. A denied one has nothing to undo:
     look at `decision` first."""
 
-    def __init__(self, request, handle, limiter: "Limiter"):
-        self._request = request  # the library compares refunds by its decision, where it stands
+    def __init__(self, asked: "Asking", handle, limiter: "Limiter"):
+        self._request = request = asked.requests[0]  # the library compares refunds by its decision, where it stands
+        request.key = request.costs = None
         self._rules = limiter.rule_count
         self._handles = [handle] if handle else []  # popped once, whichever thread comes first
         self._lock, self._process = threading.Lock(), os.getpid()
-        self.decision = limiter._decided(request.decision, messages.message)
+        self.decision = limiter._decided(request.decision, asked.message)
 
     def __bool__(self) -> bool:
         return self.decision.allowed
@@ -342,6 +408,22 @@ class Patience:
         return rest if decision.allowed else min(rest, left), False
 
 
+def limit_rows(limits: List[Tuple[bytes, Limit]], for_us: int = 0):
+    """Makes the library's limits of them, and tells what must live meanwhile."""
+    rows, text = (native.weir_limit * len(limits))(), b"".join([key for key, _ in limits])
+    at = address_of(text)
+    for row, (key, limit) in zip(rows, limits):
+        if isinstance(limit, str):
+            if limit not in LIMIT_KINDS[1::2]:
+                raise ValueError('a limit is a whole number, "blocked" or "none"')
+            row.kind = LIMIT_KINDS.index(limit)
+        else:
+            row.kind, row.limit = native.WEIR_KEY_LIMIT_NUMBER, one_limit(limit, '; to deny all, say "blocked"')
+        row.key, row.key_length, row.for_us = at, len(key), for_us
+        at += len(key)
+    return rows, text
+
+
 _changes: Dict[int, object] = {}  # refunds and settlements under way, by the decision
 
 
@@ -350,14 +432,22 @@ class Limiter:
     ";". Options are those of <weir/options.h>, times in seconds; what is not given has its default.
 
     fallback: who decides while the store is away: "local", "deny", "allow"; "none": an Error. clock: a
-    function without arguments that answers seconds since 1970, for tests; it must not raise.
+    function without arguments that answers seconds since 1970, for tests; it must not raise. limits_every:
+    keys may have limits of their own in the store, by set_limit(), and what was read of one is believed for so
+    many seconds; the rule has most=. absent: what becomes of a key that none was set for: "rule", which it goes
+    by, or "deny".
+
+    What a request says of itself is a claim of the caller, and no client's: class_, one of classes= of the
+    rule, for which a part of the limit is all; limit, in the place of the rule's, up to its most=; tenant, which
+    shares a shared-window with others.
     """
 
     def __init__(self, store: Store, rule: str, *, fallback: str = "local", deadline: Optional[float] = None,
                  clock_error: Optional[float] = None, processes: Optional[int] = None,
                  memo_keys: Optional[int] = None, memo_age: Optional[float] = None,
                  local_denial: Optional[float] = None, least_ttl: Optional[float] = None,
-                 longest_wait: Optional[float] = None, peers: Optional[int] = None, cached_cells: bool = True,
+                 longest_wait: Optional[float] = None, peers: Optional[int] = None,
+                 limits_every: Optional[float] = None, absent: str = "rule", cached_cells: bool = True,
                  local_denials: bool = True, combining: bool = True, leases: bool = True,
                  clock: Optional[Callable[[], float]] = None):
         if not isinstance(store, Store):
@@ -377,6 +467,12 @@ class Limiter:
             if not isinstance(keep, bool):
                 raise TypeError("cached_cells, local_denials, combining and leases are True or False")
             options.flags |= 0 if keep else flag
+        if limits_every is not None:
+            options.limits_us = microseconds("limits_every", limits_every, 1000, 60_000_000)
+        if one_of("absent", absent, ABSENT):
+            if limits_every is None:
+                raise ValueError('absent="deny" is accepted with limits_every=: else no key has a limit of its own')
+            options.flags |= native.WEIR_ABSENT_DENIES
         self._clock = clock or time.time
         if clock is not None:
             if not callable(clock):
@@ -430,7 +526,8 @@ class Limiter:
             self.store._note_away(why)
         return Decision(raw, why)
 
-    def take(self, key: Key, cost: Cost = 1, *, longest_wait: float = 0.0) -> Decision:
+    def take(self, key: Key, cost: Cost = 1, *, longest_wait: float = 0.0, class_: Optional[str] = None,
+             limit: Optional[int] = None, tenant: Optional[Key] = None) -> Decision:
         """Decides, and charges what is admitted. cost: one for all rules, or a sequence of one for
         each. longest_wait: the delay that a bucket may answer with, in seconds."""
         handle = self._handle
@@ -438,11 +535,15 @@ class Limiter:
             handle = self._use()
         kind = type(key)
         if kind is str:
-            key = key.encode()
+            try:
+                key = key.encode()
+            except UnicodeEncodeError:
+                key_bytes(key)
         elif kind is not bytes:
             key = key_bytes(key)
-        if type(cost) is not int or longest_wait or not 0 <= cost <= COST_MOST:
-            return self._ask(Request(key, cost, longest_wait))
+        if (type(cost) is not int or longest_wait or not 0 <= cost <= COST_MOST or class_ is not None or limit is not None
+                or tenant is not None):
+            return self._ask(Request(key, cost, longest_wait, class_=class_, limit=limit, tenant=tenant))
         raw = _decision()
         thread = messages
         status = _take(handle, key, len(key), cost, _byref(raw), thread.at)
@@ -455,13 +556,15 @@ class Limiter:
             return self._decided(raw, thread.message)
         return Decision(raw)
 
-    def take_up_to(self, key: Key, cost: int, *, longest_wait: float = 0.0) -> Decision:
+    def take_up_to(self, key: Key, cost: int, *, longest_wait: float = 0.0, class_: Optional[str] = None,
+                   limit: Optional[int] = None, tenant: Optional[Key] = None) -> Decision:
         """The same for as much as fits: decision.cost says how much."""
-        return self._ask(Request(key, cost, longest_wait, up_to=True))
+        return self._ask(Request(key, cost, longest_wait, up_to=True, class_=class_, limit=limit, tenant=tenant))
 
-    def peek(self, key: Key, cost: Cost = 1) -> Decision:
+    def peek(self, key: Key, cost: Cost = 1, *, class_: Optional[str] = None,
+             limit: Optional[int] = None, tenant: Optional[Key] = None) -> Decision:
         """Tells what take() would decide now; changes nothing."""
-        return self._ask(Request(key, cost, peek=True))
+        return self._ask(Request(key, cost, peek=True, class_=class_, limit=limit, tenant=tenant))
 
     def _ask(self, request: Request) -> Decision:
         decided, = decide_batch([self], [wanted_of(request)])
@@ -469,14 +572,15 @@ class Limiter:
             raise decided
         return decided
 
-    def wait(self, key: Key, cost: int = 1, longest_wait: Optional[float] = None) -> Decision:
+    def wait(self, key: Key, cost: int = 1, longest_wait: Optional[float] = None, *, class_: Optional[str] = None,
+             limit: Optional[int] = None, tenant: Optional[Key] = None) -> Decision:
         """Takes, sleeping as long as it must and may: the caller may act at once. Denied as soon as
         longest_wait, the limiter's option unless it is given, cannot be enough. Ctrl-C ends it."""
         patience = Patience(self._wait_us if longest_wait is None else microseconds("longest_wait", longest_wait, 0),
                             self._clock)
-        key, cost = key_bytes(key), one_cost(cost)
+        key, cost, said = key_bytes(key), one_cost(cost), said_of(class_, limit, tenant)
         while True:
-            decided, = decide_batch([self], [Wanted(key, cost, None, patience.begin(), 0)])
+            decided, = decide_batch([self], [Wanted(key, cost, None, patience.begin(), 0, said)])
             if isinstance(decided, Error):
                 raise decided
             pause, again = patience.after(decided)
@@ -488,45 +592,44 @@ class Limiter:
         """Decides many together: keys, (key, cost) or Request. Each has its decision, or its own Error."""
         return decide_together((self, request) for request in requests)
 
-    def reserve(self, key: Key, cost: Cost = 1, *, longest_wait: float = 0.0, up_to: bool = False) -> Reservation:
+    def reserve(self, key: Key, cost: Cost = 1, *, longest_wait: float = 0.0, up_to: bool = False,
+                class_: Optional[str] = None,
+                limit: Optional[int] = None, tenant: Optional[Key] = None) -> Reservation:
         """Takes what can be cancelled: with limiter.reserve("alice") as reserved: ..."""
-        handle = self._use()
-        wanted = wanted_of(Request(key, cost, longest_wait, up_to))
-        requests, kept = fill([self], [wanted])
-        made = ReservationHandle(handle)
-        messages.message.text = b""
-        check(native.weir_limiter_reserve(handle, requests, _byref(made), messages.at))
-        del kept, wanted
-        requests[0].key = requests[0].costs = None
-        return Reservation(requests[0], made, self)
+        asking = Asking(self, wanted_of(Request(key, cost, longest_wait, up_to, False, class_, limit, tenant)))
+        return Reservation(asking, asking.reserve(), self)
 
-    def hold(self, key: Key, cost: Cost = 1, *, wait: Optional[float] = 0.0) -> Place:
+    def hold(self, key: Key, cost: Cost = 1, *, wait: Optional[float] = 0.0, class_: Optional[str] = None,
+             limit: Optional[int] = None, tenant: Optional[Key] = None) -> Place:
         """Enters a place under an in-flight rule, and waits for one as long as `wait` says, in seconds: at most
         the limiter's longest_wait, which is what None means, and 60 s by default. `with limiter.hold("alice",
         wait=5) as place: ...`. Raises NoPlace where there is none. A thread of the library pays for it until
         it is released."""
-        handle = self._use()
         wait_us = self._wait_us if wait is None else microseconds("wait", wait, 0)
         if wait_us > self._wait_us:
             raise Error(native.WEIR_BAD_ARGUMENT, f"wait is {wait_us / 1e6:g} s: accepted are 0 s to {self._wait_us / 1e6:g}"
                         " s, the limiter's longest_wait")
         end = time.monotonic() + wait_us / 1e6
-        wanted = wanted_of(Request(key, cost))
-        requests, kept = fill([self], [wanted])
-        made = ReservationHandle(handle)
+        asking = Asking(self, wanted_of(Request(key, cost, class_=class_, limit=limit, tenant=tenant)))
         while True:
             # Only between two calls Python looks at Ctrl-C, which the main thread alone is told of.
             slice_us = min(wait_us, SLICE_US) if threading.current_thread() is threading.main_thread() else wait_us
-            messages.message.text = b""
-            check(native.weir_limiter_reserve_wait(handle, requests, slice_us, _byref(made), messages.at))
+            made = asking.reserve(slice_us)
+            if made:
+                return Place(asking, made, self)
+            denied = self._decided(_decision.from_buffer_copy(asking.requests[0].decision), asking.message)
             wait_us = max(int((end - time.monotonic()) * 1e6), 0)
-            if made or wait_us == 0 or requests[0].decision.retry_after_us == native.WEIR_NEVER:
-                break
-        del kept, wanted
-        requests[0].key = requests[0].costs = None
-        if not made:
-            raise NoPlace(self._decided(_decision.from_buffer_copy(requests[0].decision), messages.message))
-        return Place(requests[0], made, self)
+            pause = self._pause_for_place(denied) if asking.extras is not None else 0.0
+            if wait_us == 0 or denied.retry_after is None or pause is None or pause * 1e6 > wait_us:
+                raise NoPlace(denied)
+            time.sleep(pause)
+
+    def _pause_for_place(self, denied: Decision) -> Optional[float]:
+        """Before another try, where the library does not wait. Nothing tells when a place is left; what other rules
+        say is known."""
+        if denied.source != "fallback" and self.rules[denied.rule].algorithm == "in-flight":
+            return denied.retry_after and random.uniform(0.005, 0.05)
+        return denied.retry_after
 
     def refund(self, key: Key, decision: Decision, cost: Optional[int] = None) -> None:
         """Gives back a part, or all, of what an allowed decision of this key has charged."""
@@ -537,6 +640,41 @@ class Limiter:
         charged as far as it fits. decision.cost is what is charged then: `real` less what was cut."""
         self._change(native.weir_limiter_settle, key, decision, real)
 
+    def set_limit(self, key: Key, limit: Limit, *, ttl: Optional[float] = None) -> None:
+        """Sets a key's own limit in the store, up to most= of the rule, or "blocked": limiters with limits_every= go
+        by it. It ends after ttl seconds, and after 400 days without it. Setting it again is always fine."""
+        self._set_limits([(key, limit)], ttl)
+
+    def set_limits(self, limits: Union[Mapping[Key, Limit], Iterable[Tuple[Key, Limit]]], *,
+                   ttl: Optional[float] = None) -> None:
+        """The same for many keys, as few round trips as that takes: {"alice": 500, "mallory": "blocked"}. An Error
+        names the first that was not set, "limits[3]: ..."; where it is of the caller none was."""
+        self._set_limits(list(limits.items() if isinstance(limits, Mapping) else limits), ttl, "limits[{}]: ")
+
+    def unset_limit(self, key: Key) -> None:
+        """From now on the key goes by the rule."""
+        self._set_limits([(key, "none")], None)
+
+    def get_limit(self, key: Key) -> Optional[Limit]:
+        """What the store has for a key: a number, "blocked", or "none", which is the rule's. None: none was ever
+        set, it has ended, or it was lost."""
+        rows, kept = limit_rows([(key_bytes(key), "none")])
+        check(native.weir_limiter_read_limit(self._use(), rows, messages.at))
+        del kept
+        return rows[0].limit if rows[0].kind == native.WEIR_KEY_LIMIT_NUMBER else LIMIT_KINDS[rows[0].kind]
+
+    def _set_limits(self, limits: List[Tuple[Key, Limit]], ttl: Optional[float], place: str = "") -> None:
+        handle, for_us = self._use(), 0 if ttl is None else microseconds("ttl", ttl, 1_000_000, 400 * 86_400_000_000)
+        if not limits:
+            return
+        rows, kept = limit_rows([(key_bytes(key), limit) for key, limit in limits], for_us)
+        status = native.weir_limiter_set_limits(handle, rows, len(rows), messages.at)
+        del kept
+        if status != native.WEIR_OK:
+            text = messages.message.text.decode()
+            first = next((i for i, row in enumerate(rows) if row.status != native.WEIR_OK), None)
+            raise Error(status, text if first is None else place.format(first) + text)
+
     def _change(self, function, key: Key, decision: Decision, cost: Optional[int]) -> None:
         if not isinstance(decision, Decision):
             raise TypeError(f"a decision is a weir.Decision, not {type(decision).__name__}")
@@ -545,9 +683,20 @@ class Limiter:
         if _changes.setdefault(id(raw), mine) is not mine:
             raise Error(native.WEIR_BAD_ARGUMENT, "a refund or a settlement of this decision is under way")
         try:
-            check(function(handle, key, len(key), cost, _byref(raw), messages.at))
+            if decision.said is None or function is native.weir_limiter_refund:
+                check(function(handle, key, len(key), cost, _byref(raw), messages.at))
+            else:
+                self._settle_as_said(Wanted(key, cost, None, 0, native.WEIR_REQUEST_SETTLE, decision.said), raw)
         finally:
             del _changes[id(raw)]
+
+    def _settle_as_said(self, wanted: Wanted, raw: Any) -> None:
+        asking = Asking(self, wanted)
+        asking.requests[0].decision = raw
+        status = asking.ask(native.weir_decide_extra)
+        ctypes.memmove(_byref(raw), _byref(asking.requests[0].decision), DECISION_SIZE)
+        if status != native.WEIR_OK:
+            raise asking.error(status)
 
     def reset(self, key: Key) -> None:
         """Forgets what was charged to a key."""

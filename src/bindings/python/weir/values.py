@@ -16,6 +16,7 @@ ASKED_STORE = frozenset((native.WEIR_SOURCE_STORE, native.WEIR_SOURCE_LOCAL, nat
 SOURCES = ("store", "local", "fallback", "late", "settled")
 CLASSES = ("none", "caller", "transient", "store", "bug")
 COST_MOST = 2147483648
+LIMIT_MOST = 2**53
 US_MOST = 2**53  # beyond, a float has no microseconds
 
 
@@ -87,11 +88,16 @@ def seconds(microseconds: int) -> Optional[float]:
 class Decision:
     """A decision. It is true where the request is allowed. Times are seconds from then on."""
 
-    __slots__ = ("_raw", "message", "__weakref__")
+    __slots__ = ("_raw", "message", "_said", "__weakref__")
 
     def __init__(self, raw, message: str = ""):
         self._raw = raw
         self.message = message  # why the store did not decide; "" where it did
+
+    @property
+    def said(self) -> Optional[Said]:
+        """What its request said of itself: it is settled by the same."""
+        return getattr(self, "_said", None)
 
     allowed: bool = property(lambda self: self._raw.allowed)
     source: str = property(lambda self: SOURCES[self._raw.source],
@@ -114,7 +120,7 @@ class Decision:
         return bool(self._raw.allowed)
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return (_decision_again, (bytes(self._raw), self.message))
+        return (_decision_again, (bytes(self._raw), self.message, self.said))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in
@@ -122,8 +128,14 @@ class Decision:
         return f"Decision({shown})"
 
 
-def _decision_again(raw: bytes, message: str) -> Decision:
-    return Decision(native.weir_decision.from_buffer_copy(raw), message)
+def _decision_again(raw: bytes, message: str, said: Optional[Said] = None) -> Decision:
+    return saying(said, Decision(native.weir_decision.from_buffer_copy(raw), message))
+
+
+def saying(said: Optional[Said], decision: Decision) -> Decision:
+    if said is not None:
+        decision._said = said
+    return decision
 
 
 class Request(NamedTuple):
@@ -134,19 +146,44 @@ class Request(NamedTuple):
     longest_wait: float = 0.0
     up_to: bool = False
     peek: bool = False
+    class_: Optional[str] = None
+    limit: Optional[int] = None
+    tenant: Optional[Key] = None
 
 
-def key_bytes(key: Key) -> bytes:
+class Said(NamedTuple):
+    """What a request says of itself, as the library takes it."""
+
+    class_name: bytes  # with its NUL; b"": none
+    limit: int  # 0: none
+    tenant: Optional[bytes]
+
+
+def said_of(class_: Optional[str], limit: Optional[int], tenant: Optional[Key]) -> Optional[Said]:
+    if class_ is None and limit is None and tenant is None:
+        return None
+    return Said(b"" if class_ is None else text_bytes("a class", class_) + b"\0", 0 if limit is None else one_limit(limit),
+                None if tenant is None else key_bytes(tenant, "a tenant"))
+
+
+def utf8(what: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} has half of a surrogate pair: accepted is text that UTF-8 can tell") from None
+
+
+def key_bytes(key: Key, what: str = "a key") -> bytes:
     """Text is UTF-8, a whole number its decimal text; anything else that is no bytes is refused."""
     if isinstance(key, str):
-        return key.encode()
+        return utf8(what, key)
     if isinstance(key, bytes):
         return key
     if isinstance(key, (bytearray, memoryview)):
         return bytes(key)
     if isinstance(key, int) and not isinstance(key, bool):
         return b"%d" % key
-    raise TypeError(f"a key is str, bytes or int, not {type(key).__name__}")
+    raise TypeError(f"{what} is str, bytes or int, not {type(key).__name__}")
 
 
 def text_bytes(what: str, text: str) -> bytes:
@@ -155,7 +192,7 @@ def text_bytes(what: str, text: str) -> bytes:
         raise TypeError(f"{what} is str, not {type(text).__name__}")
     if "\0" in text:
         raise ValueError(f"{what} has a NUL in it")
-    return text.encode()
+    return utf8(what, text)
 
 
 def whole(what: str, value: int) -> int:
@@ -174,17 +211,27 @@ def one_cost(cost: int) -> int:
     return cost
 
 
+def one_limit(limit: int, more: str = "") -> int:
+    """Which of these a rule accepts the library knows."""
+    if not 1 <= whole("a limit", limit) <= LIMIT_MOST:
+        raise Error(native.WEIR_BAD_ARGUMENT, f"a limit of {limit}: accepted are 1 to most= of the rule{more}")
+    return operator.index(limit)
+
+
 def count_between(what: str, value: int, most: int = 2**32 - 1) -> int:
     if not 1 <= whole(what, value) <= most:
         raise ValueError(f"{what} is 1 to {most}")
     return operator.index(value)
 
 
-def microseconds(what: str, value: float, least: int = 1) -> int:
+def microseconds(what: str, value: float, least: int = 1, most: Optional[int] = None) -> int:
     """Microseconds of so many seconds."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{what} is a number of seconds, not {type(value).__name__}")
-    if not (math.isfinite(value) and abs(value) * 1e6 <= US_MOST and round(value * 1e6) >= least):
+    fits = math.isfinite(value) and abs(value) * 1e6 <= US_MOST and round(value * 1e6) >= least
+    if most is not None and not (fits and round(value * 1e6) <= most):
+        raise ValueError(f"{what} is {least / 1e6:g} s to {most // 1_000_000} s")
+    if not fits:
         raise ValueError(f"{what} is {least / 1e6:g} s or more" if least else f"{what} is 0 s or more")
     return round(value * 1e6)
 
