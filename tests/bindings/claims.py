@@ -1,6 +1,7 @@
 """What requests say of themselves in the Python package, on every store: classes, limits, tenants; and limits of
-keys, set at run time. Bad input, threads, loops, settlements, places, memory."""
+keys, set at run time. Bad input, threads, loops, settlements, places, memory, and middleware."""
 import asyncio
+import functools
 import gc
 import math
 import os
@@ -11,8 +12,24 @@ import threading
 import time
 import unittest
 
-import weir
-from weir import aio
+import flask
+from django.conf import settings
+
+settings.configure(WEIR={"rule": "10/1h"})
+
+import weir  # noqa: E402
+import weir.asgi  # noqa: E402
+import weir.django  # noqa: E402
+import weir.flask  # noqa: E402
+import weir.starlette  # noqa: E402
+import weir.wsgi  # noqa: E402
+from django.http import HttpResponse  # noqa: E402
+from django.test import RequestFactory  # noqa: E402
+from fastapi import FastAPI  # noqa: E402
+from starlette.responses import PlainTextResponse  # noqa: E402
+from starlette.testclient import TestClient  # noqa: E402
+from weir import aio, web  # noqa: E402
+from werkzeug.test import Client  # noqa: E402
 
 STORES = [url for name, url in sorted(os.environ.items()) if name.startswith("WEIR_TEST_")] + ["memory:"]
 CLASSES = "classes=batch:60%|free:80%"
@@ -107,7 +124,7 @@ class EveryStore(unittest.TestCase):
             self.assertIsNone(limiter.get_limit("a"))
             limiter.set_limit("a", 3)
             other.set_limits({"b": "blocked", 7: 70}, ttl=3600)
-            other.set_limits([(b"\0c", 100)])
+            other.set_limits({b"\0c": 100})
             other.set_limits({})
             time.sleep(0.02)
             for each in (limiter, other):
@@ -125,7 +142,7 @@ class EveryStore(unittest.TestCase):
     def test_many_limits(self):
         def work(store):
             limiter = weir.Limiter(store, "fixed-window:10/400d,most=100")
-            limiter.set_limits((number, 1 + number % 100) for number in range(2500))
+            limiter.set_limits({number: 1 + number % 100 for number in range(2500)})
             self.assertEqual([limiter.get_limit(number) for number in (0, 511, 512, 2499)], [1, 12, 13, 100])
         self.on_every_store("many", work)
 
@@ -202,7 +219,8 @@ class BadInput(unittest.TestCase):
             with self.subTest(wrong):
                 raised(kind, text, self.limiter.set_limit, "a", wrong)
                 raised(kind, text, self.limiter.set_limits, {"good": 1, "a": wrong})
-        self.assertTrue(str(raised(weir.Error, "is empty", self.limiter.set_limits, [("good", 1), ("", 1)])).startswith("limits[1]: "))
+        raised(weir.Error, "the limit of '': the key is empty", self.limiter.set_limits, {"good": 1, "": 1})
+        raised(TypeError, "limits are a dictionary", self.limiter.set_limits, [("good", 1)])
         self.assertIsNone(self.limiter.get_limit("good"))  # nothing is set where one is wrong
         for ttl, kind in ((0, ValueError), (0.5, ValueError), (401 * 86400, ValueError), (math.inf, ValueError), ("1h", TypeError)):
             raised(kind, "ttl is", self.limiter.set_limit, "a", 1, ttl=ttl)
@@ -286,6 +304,139 @@ class Together(unittest.TestCase):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         ask(TIMES)
         self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 2048)
+
+
+class Middleware(unittest.TestCase):
+    """A function of the request beside key=, in each framework; and what a client may say by it."""
+
+    RULE = f"fixed-window:10/400d,most=100,{CLASSES}"
+
+    def store(self, name):
+        store = weir.Store(named(os.environ["WEIR_TEST_MEMCACHED_META"], f"{name}-{os.getpid()}"))
+        self.addCleanup(store.close)
+        return store
+
+    @staticmethod
+    def claims(header):
+        """The options that a user writes, where header() reads a field of the request."""
+        return {"key": lambda request: header(request, "x-user"), "class_": lambda request: header(request, "x-class"),
+                "limit": lambda request: int(header(request, "x-limit")) if header(request, "x-limit") else None}
+
+    def expect(self, get):
+        """get(headers): the status and the text of an answer."""
+        for _ in range(6):
+            self.assertEqual(get({"x-user": "a", "x-class": "batch"})[0], 200)
+        self.assertEqual(get({"x-user": "a", "x-class": "batch"})[0], 429)
+        self.assertEqual(get({"x-user": "a", "x-class": "free"})[0], 200)
+        self.assertEqual(get({"x-user": "a"})[0], 200)
+        for wrong in ("no", "", "x" * 5000, "batch,batch", "\xff"):
+            self.assertEqual(get({"x-user": "a", "x-class": wrong}), (400, "The class of this request is none of: batch, free.\n"))
+        self.assertEqual([get({"x-user": "a"})[0] for _ in range(3)], [200, 200, 429])  # they were charged nothing
+        self.assertEqual([get({"x-user": "a", "x-limit": "12"})[0] for _ in range(3)], [200, 200, 429])
+
+    def test_fastapi(self):
+        app, limit = FastAPI(), weir.starlette.Limits(self.store("fastapi"))
+
+        @app.get("/")
+        @limit(self.RULE, **self.claims(lambda request, name: request.headers.get(name)))
+        async def index() -> str:
+            return "ok"
+
+        @app.get("/threads")
+        @limit(self.RULE, name="threads", **self.claims(lambda request, name: request.headers.get(name)))
+        def threads() -> str:
+            return "ok"
+        self.expect_client(app, "/")
+        self.expect_client(app, "/threads")
+
+    def expect_client(self, app, path):
+        client = TestClient(app)
+
+        def get(headers):
+            answer = client.get(path, headers={name: value.encode("latin-1") for name, value in headers.items()})
+            return answer.status_code, answer.text
+        self.expect(get)
+
+    def test_asgi(self):
+        async def inner(scope, receive, send):
+            await PlainTextResponse("ok")(scope, receive, send)
+        self.expect_client(weir.asgi.Limit(inner, self.store("asgi"), self.RULE, **self.claims(weir.asgi.header)), "/")
+
+    def test_flask(self):
+        app, limit = flask.Flask(__name__), weir.flask.Limits(self.store("flask"))
+        by_header = self.claims(lambda _, name: flask.request.headers.get(name))
+
+        @app.get("/")
+        @limit(self.RULE, **{name: functools.partial(each, None) for name, each in by_header.items()})
+        def index():
+            return "ok"
+
+        @app.errorhandler(weir.flask.WrongClaim)
+        def shaped(error):
+            return error.refusal.text, 400
+        client = app.test_client()
+
+        def get(headers):
+            answer = client.get("/", headers=headers)
+            return answer.status_code, answer.text
+        self.expect(get)
+
+    def test_django(self):
+        settings.WEIR["store"] = named(os.environ["WEIR_TEST_MEMCACHED_META"], f"django-{os.getpid()}")
+        view = weir.django.limit(self.RULE, **self.claims(lambda request, name: request.headers.get(name)))(index_of_django)
+
+        def get(headers):
+            answer = view(RequestFactory().get("/", **{"HTTP_" + name.upper().replace("-", "_"): value for name, value in headers.items()}))
+            return answer.status_code, answer.content.decode()
+        self.expect(get)
+
+    def test_wsgi(self):
+        def inner(environ, start_response):
+            start_response("200 OK", [("Content-Type", "text/plain")])
+            return [b"ok"]
+        limited = weir.wsgi.Limit(inner, self.store("wsgi"), self.RULE, **self.claims(
+            lambda environ, name: environ.get("HTTP_" + name.upper().replace("-", "_"))))
+
+        def get(headers):
+            answer = Client(limited).get("/", headers=headers)
+            return answer.status_code, answer.text
+        self.expect(get)
+
+    def test_tenants(self):
+        app, limit = FastAPI(), weir.starlette.Limits(self.store("tenants"))
+
+        @app.get("/")
+        @limit("shared-window:60000/1h,weights=north:5|south:3", key=lambda request: "pool",
+               tenant=lambda request: request.headers.get("x-tenant"))
+        async def index() -> str:
+            return "ok"
+        client = TestClient(app)
+        self.assertEqual(client.get("/", headers={"x-tenant": "north"}).status_code, 200)
+        for headers in ({}, {"x-tenant": ""}):
+            answer = client.get("/", headers={"accept": "application/json", **headers})
+            self.assertEqual((answer.status_code, answer.json()["detail"]), (400, "This request names no tenant."))
+
+    def test_a_blocked_key(self):
+        """Its cost is not to blame."""
+        store = self.store("blocked")
+        gate = web.Gate(store, "10/1h,most=20", key=lambda _: "mallory", limits_every=0.01)
+        weir.Limiter(store, "sliding-window:10/1h,most=20").set_limit("mallory", "blocked")
+        refusal = gate.ask(web.Seen(None, "GET", "192.0.2.1", None, "")).refusal
+        self.assertEqual((refusal.status, refusal.text, refusal.fields.get("Retry-After")), (429, "Too many requests.\n", None))
+
+    def test_what_no_request_may_say_is_told_at_once(self):
+        store = self.store("told")
+        for rule, given, text in (("10/1h", {"class_": "batch"}, "rule with classes="), ("10/1h", {"class_": str}, "rule with classes="),
+                                  (f"10/1h,{CLASSES}", {"class_": "bacth"}, "accepted are batch, free"),
+                                  ("10/1h", {"limit": int}, "rule with most="), ("10/1h", {"tenant": str}, "shared-window"),
+                                  ("shared-window:60000/1h,weights=a:1", {}, "shared-window")):
+            raised(ValueError, text, web.Gate, store, rule, **given)
+        gate = web.Gate(store, f"10 per minute,{CLASSES};100/1h,{CLASSES}", class_="batch")
+        self.assertEqual(gate.ask(web.Seen(None, "GET", "192.0.2.1", None, "")).decision.limit, 6)
+
+
+def index_of_django(_):
+    return HttpResponse("ok")
 
 
 if __name__ == "__main__":

@@ -444,7 +444,7 @@ class Texts(unittest.TestCase):
         plans = iter(f"{5 + i}/1m" for i in range(1 + weir.web.RULES_MOST))
         gate = weir.web.Gate(store(), lambda request: next(plans), key=lambda request: "k", name="plans")
         seen = weir.web.Seen(None, "GET", "192.0.2.1", None, "")
-        limiter, key, cost = gate._wanted(seen)
+        limiter, key, cost, _ = gate._wanted(seen)
         for _ in range(weir.web.RULES_MOST):
             gate._wanted(seen)
         self.assertTrue(limiter.take(key, cost).allowed)

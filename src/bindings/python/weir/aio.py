@@ -349,8 +349,7 @@ class Limiter:
         """Sets a key's own limit in the store, or "blocked"; it ends after ttl seconds, and after 400 days without it."""
         await asyncio.to_thread(self.sync.set_limit, key, limit, ttl=ttl)
 
-    async def set_limits(self, limits: Union[Mapping[Key, Limit], Iterable[Tuple[Key, Limit]]], *,
-                         ttl: Optional[float] = None) -> None:
+    async def set_limits(self, limits: Mapping[Any, Limit], *, ttl: Optional[float] = None) -> None:
         """The same for many keys: {"alice": 500, "mallory": "blocked"}."""
         await asyncio.to_thread(self.sync.set_limits, limits, ttl=ttl)
 

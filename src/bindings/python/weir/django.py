@@ -61,7 +61,7 @@ def _is_path(value: Any) -> bool:
 def _gate(rule: Rule, options: Any, derived: Optional[str], purpose: Any) -> Gate:
     """With what the settings say of all limits."""
     options = {**{name: value for name, value in settings.WEIR.items() if name != "rule"}, **options}
-    for name in ("key", "exempt", "cost", "enabled", "on_denied", "message"):
+    for name in ("key", "exempt", "cost", "class_", "limit", "tenant", "enabled", "on_denied", "message"):
         if _is_path(options.get(name)):
             options[name] = import_string(options[name])
     store = options.pop("store")

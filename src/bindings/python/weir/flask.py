@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .web import Options
 
-__all__ = ["Limits", "NeverFits", "NoDecision", "RateLimited"]
+__all__ = ["Limits", "NeverFits", "NoDecision", "RateLimited", "WrongClaim"]
 
 
 class Refused:
@@ -53,6 +53,10 @@ class NeverFits(Refused, BadRequest):  # type: ignore[misc]
     pass
 
 
+class WrongClaim(Refused, BadRequest):  # type: ignore[misc]
+    """Of its class, or its tenant."""
+
+
 class NoDecision(Refused, ServiceUnavailable):  # type: ignore[misc]
     pass
 
@@ -71,7 +75,7 @@ class Limits:
 
     def _gate(self, rule: Rule, options: Any, derived: Optional[str], purpose: Any) -> Gate:
         options = {**self.options, **options}
-        for name in ("key", "exempt", "cost", "on_denied"):
+        for name in ("key", "exempt", "cost", "class_", "limit", "tenant", "on_denied"):
             if callable(options.get(name)):
                 options[name] = without_request(options[name])
         return Gate(self.store, without_request(rule) if callable(rule) else rule, derived=derived, purpose=purpose,
@@ -132,4 +136,5 @@ class Limits:
             return None
         if gate.on_denied is not None:
             return gate.on_denied(None, passed.refusal)
-        raise RAISED[passed.refusal.status](passed.refusal)
+        claims = passed.refusal.status == 400 and passed.decision is None
+        raise (WrongClaim if claims else RAISED[passed.refusal.status])(passed.refusal)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import os
 import random
@@ -645,11 +646,12 @@ class Limiter:
         by it. It ends after ttl seconds, and after 400 days without it. Setting it again is always fine."""
         self._set_limits([(key, limit)], ttl)
 
-    def set_limits(self, limits: Union[Mapping[Key, Limit], Iterable[Tuple[Key, Limit]]], *,
-                   ttl: Optional[float] = None) -> None:
-        """The same for many keys, as few round trips as that takes: {"alice": 500, "mallory": "blocked"}. An Error
-        names the first that was not set, "limits[3]: ..."; where it is of the caller none was."""
-        self._set_limits(list(limits.items() if isinstance(limits, Mapping) else limits), ttl, "limits[{}]: ")
+    def set_limits(self, limits: Mapping[Any, Limit], *, ttl: Optional[float] = None) -> None:
+        """The same for many keys, in as few round trips as that takes: {"alice": 500, "mallory": "blocked"}. An Error
+        names the first key whose limit was not set; where it is of the caller, none was."""
+        if not isinstance(limits, Mapping):
+            raise TypeError(f"limits are a dictionary by key, not {type(limits).__name__}")
+        self._set_limits(list(limits.items()), ttl)
 
     def unset_limit(self, key: Key) -> None:
         """From now on the key goes by the rule."""
@@ -663,7 +665,7 @@ class Limiter:
         del kept
         return rows[0].limit if rows[0].kind == native.WEIR_KEY_LIMIT_NUMBER else LIMIT_KINDS[rows[0].kind]
 
-    def _set_limits(self, limits: List[Tuple[Key, Limit]], ttl: Optional[float], place: str = "") -> None:
+    def _set_limits(self, limits: List[Tuple[Key, Limit]], ttl: Optional[float]) -> None:
         handle, for_us = self._use(), 0 if ttl is None else microseconds("ttl", ttl, 1_000_000, 400 * 86_400_000_000)
         if not limits:
             return
@@ -673,7 +675,7 @@ class Limiter:
         if status != native.WEIR_OK:
             text = messages.message.text.decode()
             first = next((i for i, row in enumerate(rows) if row.status != native.WEIR_OK), None)
-            raise Error(status, text if first is None else place.format(first) + text)
+            raise Error(status, text if first is None else f"the limit of {limits[first][0]!r:.80}: {text}")
 
     def _change(self, function, key: Key, decision: Decision, cost: Optional[int]) -> None:
         if not isinstance(decision, Decision):
@@ -717,6 +719,17 @@ class Limiter:
             found.append(Rule(info.text.decode(), info.algorithm.decode(), info.name.decode(), info.limit,
                               info.period_us / 1e6, info.capacity))
         return found
+
+    @functools.cached_property
+    def classes(self) -> Tuple[str, ...]:
+        """What class_ may be: of the rule's classes= the names."""
+        named = re.search(r",classes=([^,;]*)", ";".join(rule.text for rule in self.rules))
+        return tuple(each.partition(":")[0] for each in named.group(1).split("|")) if named else ()
+
+    @functools.cached_property
+    def has_tenants(self) -> bool:
+        """Whether each request names a tenant."""
+        return self.rules[0].algorithm == "shared-window"
 
     @property
     def warnings(self) -> List[str]:

@@ -5,6 +5,11 @@
     key      a function of the request: whose limit it is. Without one, and for requests of which it
              says None or "", the client's address
     cost     a number, or a function of the request
+    class_   of a rule with classes=: the class of a request, by its name or a function of the request. None is no
+             class, and has all of the limit: say a low one for who says nothing
+    limit    of a rule with most=: a number in the place of the rule's, or a function of the request; None: the rule's
+    tenant   of a shared-window: whose floor it uses, as a key or a function of the request
+             Who sets a field of a request sets what is read from it: a client must not set these three
     methods  which are limited, ("POST", "PUT"); without it all
     exempt   a function of the request: true for one that is not limited
     enabled  False, or a function without arguments that says so: nothing is limited, as in tests
@@ -19,8 +24,8 @@
     on_denied
              a function of the request and the Refusal that answers in its place
 
-All else is an option of weir.Limiter. A refusal is 429; 400 where the cost can never fit; and where
-fallback="none" finds no store 503. It is problem+json for who accepts JSON, else text.
+All else is an option of weir.Limiter. A refusal is 429; 400 where the cost can never fit, or a function says a
+class that the rule does not have, or no tenant; and where fallback="none" finds no store 503. It is problem+json for who accepts JSON, else text.
 """
 from __future__ import annotations
 
@@ -49,6 +54,9 @@ if TYPE_CHECKING:
 
         key: Optional[Callable[..., Optional[Key]]]
         cost: Union[int, Callable[..., int]]
+        class_: Union[str, Callable[..., Optional[str]], None]
+        limit: Union[int, Callable[..., Optional[int]], None]
+        tenant: Union[Key, Callable[..., Optional[Key]], None]
         methods: Optional[Iterable[str]]
         exempt: Optional[Callable[..., bool]]
         enabled: Union[bool, Callable[[], bool]]
@@ -93,8 +101,9 @@ def complete(rule: str, name: Optional[str]) -> str:
         raise TypeError(f"a rule is str, not {type(rule).__name__}")
     rules = []
     for each in rule.split(";"):
-        each = spoken(each)
-        each = each if ":" in each else "sliding-window:" + each
+        limit, comma, more = each.partition(",")
+        each = spoken(limit) + comma + more.rstrip()
+        each = each if ":" in limit else "sliding-window:" + each
         rules.append(each if name is None or ",name=" in each else f"{each},name={name}")
     return ";".join(rules)
 
@@ -164,16 +173,17 @@ class Seen(NamedTuple):
 
 
 class Refusal:
-    """Why a request goes no further. status: 429; 400: its cost is above the limit; 503: there is no decision.
-    decision: None with 503. fields: those of the answer. body and content_type: what a client reads."""
+    """Why a request goes no further. status: 429; 400: its cost is above the limit, or it says a class that there
+    is not, or no tenant; 503: there is no decision. decision: None where there is none. fields: those of the answer.
+    body and content_type: what a client reads."""
 
-    def __init__(self, gate: "Gate", seen: Seen, decision: Optional[Decision], fields: Dict[str, str]):
-        never = decision is not None and decision.retry_after is None
-        self.status = 503 if decision is None else 400 if never else 429
+    def __init__(self, gate: "Gate", seen: Seen, decision: Optional[Decision], fields: Dict[str, str], claim: str = ""):
+        never = decision is not None and decision.retry_after is None and decision.limit > 0  # a key of 0 is blocked
+        self.status = 400 if never or claim else 503 if decision is None else 429
         self.decision, self.fields = decision, fields
         self.retry_after = fields.get("Retry-After")
         self.text = {
-            400: f"This request costs {decision.cost if decision else 0} and never fits under its limit.\n",
+            400: claim or f"This request costs {decision.cost if decision else 0} and never fits under its limit.\n",
             503: "No limit can be told now: try again later.\n",
             429: f"Too many requests: again in {self.retry_after} s.\n" if self.retry_after else "Too many requests.\n",
         }[self.status]
@@ -227,7 +237,9 @@ class Gate:
     `purpose` what it is for: two of one purpose and rule are the same limit, made again."""
 
     def __init__(self, store: Union[Store, str], rule: Rule, *, key: Optional[Callable[[Any], Optional[Key]]] = None,
-                 cost: Union[int, Callable[[Any], int]] = 1, methods: Optional[Iterable[str]] = None,
+                 cost: Union[int, Callable[[Any], int]] = 1, class_: Union[str, Callable[[Any], Optional[str]], None] = None,
+                 limit: Union[int, Callable[[Any], Optional[int]], None] = None,
+                 tenant: Union[Key, Callable[[Any], Optional[Key]], None] = None, methods: Optional[Iterable[str]] = None,
                  exempt: Optional[Callable[[Any], bool]] = None, enabled: Union[bool, Callable[[], bool]] = True,
                  trusted: Union[Networks, str, None] = None, name: Optional[str] = None, style: str = "draft-10",
                  skip_failed: bool = False, skip_successful: bool = False,
@@ -243,6 +255,8 @@ class Gate:
                 raise TypeError(f"{what} is a function of the request, not {type(value).__name__}")
         if message is not None and not isinstance(message, str) and not callable(message):
             raise TypeError(f"message is str or a function of the Refusal, not {type(message).__name__}")
+        self.claims = {name: value for name, value in (("class_", class_), ("limit", limit), ("tenant", tenant))
+                       if value is not None}
         self.methods = None if methods is None else frozenset(each.upper() for each in methods)
         self.skip_failed, self.skip_successful, self.message, self.on_denied = (skip_failed, skip_successful, message,
                                                                                  on_denied)
@@ -254,7 +268,19 @@ class Gate:
         # No lock: each step on it is one for Python, and a lock that is held at a fork stays held in the child.
         self._limiters: "collections.OrderedDict[str, Limiter]" = collections.OrderedDict()
         if not callable(rule):
-            self._limiter_of(rule)
+            self._refuse_claims(self._limiter_of(rule))
+
+    def _refuse_claims(self, limiter: Limiter) -> None:
+        """What no request may say is told at once."""
+        if "class_" in self.claims and not limiter.classes:
+            raise ValueError(f"class_ is of a rule with classes=, as {limiter.rules[0].text},classes=batch:60%")
+        named = self.claims.get("class_")
+        if isinstance(named, str) and named not in limiter.classes:
+            raise ValueError(f"class_ is {named!r}: accepted are {', '.join(limiter.classes)}")
+        if "limit" in self.claims and not any(",most=" in rule.text for rule in limiter.rules):
+            raise ValueError(f"limit is of a rule with most=, as {limiter.rules[0].text},most=5000")
+        if limiter.has_tenants != ("tenant" in self.claims):
+            raise ValueError("tenant is of a shared-window, which needs it, and of no other rule")
 
     def _limiter_of(self, rule: str) -> Limiter:
         limiter = self._limiters.get(rule)
@@ -270,8 +296,8 @@ class Gate:
             self._limiters.popitem(last=False)  # the least lately used; it goes with the last request that asks it
         return limiter
 
-    def _wanted(self, seen: Seen) -> Optional[Tuple[Limiter, Key, int]]:
-        """Which limiter, key and cost; None: it is not limited."""
+    def _wanted(self, seen: Seen) -> Union[Tuple[Limiter, Key, int, Dict[str, Any]], Passed, None]:
+        """Which limiter, key, cost and claims; None: it is not limited."""
         enabled = self.enabled() if callable(self.enabled) else self.enabled
         if not enabled or (self.methods is not None and seen.method not in self.methods):
             return None
@@ -284,7 +310,20 @@ class Gate:
         if key is None or key == "":
             key = address_key(seen.peer, seen.forwarded_for, self.trusted)
             key = key if self.key is None else "address " + key
-        return self._limiter_of(rule), key, self.cost(seen.request) if callable(self.cost) else self.cost
+        limiter, cost = self._limiter_of(rule), self.cost(seen.request) if callable(self.cost) else self.cost
+        said = {name: each(seen.request) if callable(each) else each for name, each in self.claims.items()}
+        wrong = self._wrong_claim(limiter, said) if said else ""
+        if wrong:
+            return Passed(limiter, key, None, {}, Refusal(self, seen, None, {}, wrong))
+        return limiter, key, cost, said
+
+    def _wrong_claim(self, limiter: Limiter, said: Dict[str, Any]) -> str:
+        """Of what a function says a client may be the reason: it is no fault of the service."""
+        if callable(self.claims.get("class_")) and isinstance(said["class_"], str) and said["class_"] not in limiter.classes:
+            return f"The class of this request is none of: {', '.join(limiter.classes)}.\n"
+        if callable(self.claims.get("tenant")) and limiter.has_tenants and said["tenant"] in (None, "", b""):
+            return "This request names no tenant.\n"
+        return ""
 
     def _passed(self, seen: Seen, limiter: Limiter, key: Key, answer: Union[Decision, Error]) -> Passed:
         if isinstance(answer, Error):
@@ -299,14 +338,14 @@ class Gate:
     def ask(self, seen: Seen) -> Optional[Passed]:
         """None: it is not limited. Sleeps what the rule asks for."""
         wanted = self._wanted(seen)
-        if wanted is None:
-            return None
-        limiter, key, cost = wanted
+        if wanted is None or isinstance(wanted, Passed):
+            return wanted
+        limiter, key, cost, said = wanted
         if not self.store.is_ahead:
             beside_hub(self.store.connect_first)
         try:
-            answer: Union[Decision, Error] = (limiter.take(key, cost) if self.store.immediate
-                                              else beside_hub(limiter.take, key, cost))
+            answer: Union[Decision, Error] = (limiter.take(key, cost, **said) if self.store.immediate
+                                              else beside_hub(functools.partial(limiter.take, key, cost, **said)))
         except Error as error:
             answer = error
         if isinstance(answer, Decision) and answer.delay:
@@ -317,13 +356,13 @@ class Gate:
         """The same in a loop."""
         from . import aio
         wanted = self._wanted(seen)
-        if wanted is None:
-            return None
-        limiter, key, cost = wanted
+        if wanted is None or isinstance(wanted, Passed):
+            return wanted
+        limiter, key, cost, said = wanted
         if not self.store.is_ahead:
             await asyncio.to_thread(self.store.connect_first)
         try:
-            answer: Union[Decision, Error] = await aio.Limiter.of(limiter).take(key, cost)
+            answer: Union[Decision, Error] = await aio.Limiter.of(limiter).take(key, cost, **said)
         except Error as error:
             answer = error
         if isinstance(answer, Decision) and answer.delay:
