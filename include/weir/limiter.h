@@ -533,6 +533,16 @@ WEIR_EXPORT weir_status weir_limiter_set_limits(weir_limiter *limiter, weir_limi
 WEIR_EXPORT weir_status weir_limiter_read_limit(weir_limiter *limiter, weir_limit *limit,
                                                 weir_message *message);
 
+/* A limit as text: a number, which may have the period of its rule behind it ("500", "500/1m"), "blocked" or
+ * "none". Reads it: writes kind and limit. WEIR_BAD_ARGUMENT: it is none, or none that the limiter takes. */
+WEIR_EXPORT weir_status weir_limiter_parse_limit(const weir_limiter *limiter, const char *text,
+                                                 size_t length, weir_limit *limit,
+                                                 weir_message *message);
+
+/* The same text of kind and limit, the number without its period; "absent", and "of a later version". */
+enum { WEIR_LIMIT_TEXT_BYTES = 24 };
+WEIR_EXPORT void weir_limit_format(const weir_limit *limit, char text[WEIR_LIMIT_TEXT_BYTES]);
+
 /* Whether weir_decide_all() accepts these limiters together, whatever the keys: for programs that are
  * told them by a configuration. Asks no store. WEIR_BAD_ARGUMENT, with what is wrong in `message`: a
  * count of 0 or above WEIR_ALL_MOST; a limiter that is NULL; an in-flight; a leaky-bucket on a store

@@ -300,6 +300,22 @@ static void call_read_limit(api_thread *thread) {
   api_check_status(thread, weir_limiter_read_limit(limiter, &limit, message), API_ASKED, message);
 }
 
+static void call_parse_limit(api_thread *thread) {
+  static const char *const texts[] = {"500", "500/1m", "0", "blocked", "none", "", "9/", "-1"};
+  weir_limiter *limiter = api_limiter(thread);
+  weir_message *message = api_message(thread);
+  const char *text = texts[api_chance(thread, sizeof texts / sizeof *texts)];
+  weir_limit limit = draw_limit(thread, limiter);
+  api_check_status(thread, weir_limiter_parse_limit(limiter, text, strlen(text), &limit, message),
+                   API_ASKED, message);
+}
+
+static void call_format_limit(api_thread *thread) {
+  char text[WEIR_LIMIT_TEXT_BYTES];
+  weir_limit limit = draw_limit(thread, api_limiter(thread));
+  weir_limit_format(&limit, text);
+}
+
 const api_call api_decisions[] = {
     {"weir_limiter_take", 200, call_take},
     {"weir_limiter_take_up_to", 20, call_take_up_to},
@@ -318,6 +334,8 @@ const api_call api_decisions[] = {
     {"weir_limiter_reset", 6, call_reset},
     {"weir_limiter_set_limits", 6, call_set_limits},
     {"weir_limiter_read_limit", 6, call_read_limit},
+    {"weir_limiter_parse_limit", 6, call_parse_limit},
+    {"weir_limit_format", 6, call_format_limit},
     {"weir_limiter_return_leases", 6, call_return_leases},
     {NULL, 0, NULL},
 };

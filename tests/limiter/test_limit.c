@@ -463,6 +463,46 @@ static void bad_sets_are_refused(void **state) {
   world_close(&w);
 }
 
+static void a_limit_is_read_and_written_as_text(void **state) {
+  static const struct {
+    const char *text, *told; /* NULL: it is refused */
+    unsigned kind;
+    int64_t limit;
+  } rows[] = {{"500", "500", WEIR_KEY_LIMIT_NUMBER, 500},
+              {"500/1m", "500", WEIR_KEY_LIMIT_NUMBER, 500},
+              {"500/60s", "500", WEIR_KEY_LIMIT_NUMBER, 500},
+              {"blocked", "blocked", WEIR_KEY_LIMIT_BLOCKED, 0},
+              {"none", "none", WEIR_KEY_LIMIT_NONE, 0},
+              {.text = "absent"},
+              {.text = ""},
+              {.text = "500/1h"},
+              {.text = "500/"},
+              {.text = "-5"},
+              {.text = "5e2"},
+              {.text = "0"},
+              {.text = "5001"},
+              {.text = "Blocked"},
+              {.text = "99999999999999999999"}};
+  world w;
+  (void)state;
+  world_open(&w, "memory:", "quota:100/1d;sliding-window:5/1m,most=5000", NULL);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    weir_limit read = {.limit = 7};
+    weir_message message = {""};
+    char told[WEIR_LIMIT_TEXT_BYTES];
+    weir_status status =
+        weir_limiter_parse_limit(w.limiter, rows[i].text, strlen(rows[i].text), &read, &message);
+    assert_int_equal(status, rows[i].told != NULL ? WEIR_OK : WEIR_BAD_ARGUMENT);
+    if (rows[i].told == NULL) assert_non_null(strstr(message.text, "accepted are"));
+    if (rows[i].told == NULL) continue;
+    weir_limit_format(&read, told);
+    assert_string_equal(told, rows[i].told);
+    assert_int_equal(read.kind, rows[i].kind);
+    assert_int_equal(read.limit, rows[i].limit);
+  }
+  world_close(&w);
+}
+
 static void refuse_options(const char *rules, weir_limiter_options options, const char *why) {
   weir_message message = {""};
   weir_store *store;
@@ -662,6 +702,7 @@ int main(void) {
       cmocka_unit_test(a_key_without_a_record_may_be_denied),
       cmocka_unit_test(what_is_set_is_read_back),
       cmocka_unit_test(bad_sets_are_refused),
+      cmocka_unit_test(a_limit_is_read_and_written_as_text),
       cmocka_unit_test(limits_of_keys_need_a_rule_that_has_some),
       cmocka_unit_test(a_denial_is_repeated_for_its_own_limit_alone),
       cmocka_unit_test(one_batch_has_many_limits),

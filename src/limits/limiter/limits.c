@@ -1,10 +1,13 @@
 /* Public entry points of those who set the limits of keys, and read what is set (record.h). */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <weir/duration.h>
 
 #include "limiter/limiter.h"
 #include "limiter/record.h"
+#include "number.h"
 
 enum { EXCHANGE_US = 2000000 };
 
@@ -20,9 +23,21 @@ static weir_status check_limiter(const weir_limiter *limiter, weir_message *mess
   return WEIR_BAD_ARGUMENT;
 }
 
+static weir_status check_number(const weir_limiter *limiter, const weir_limit *set,
+                                weir_message *message) {
+  const weir_rule *rule = &limiter->stack.rules[limiter->steered];
+  int64_t least = limiter->limit_least;
+  if (set->kind != WEIR_KEY_LIMIT_NUMBER || (set->limit >= least && set->limit <= rule->most))
+    return WEIR_OK;
+  weir_message_set(message,
+                   "a limit of %" PRId64 " for %s: accepted are %" PRId64 " to %" PRId64
+                   "; to deny all, say that it is blocked",
+                   set->limit, limiter->texts[limiter->steered], least, rule->most);
+  return WEIR_BAD_ARGUMENT;
+}
+
 static weir_status check_set(const weir_limiter *limiter, const weir_limit *set,
                              weir_message *message) {
-  const weir_rule *rule = &limiter->stack.rules[limiter->steered];
   if (set->key == NULL || set->key_length == 0) {
     weir_message_set(message, "the key is empty: accepted are keys of 1 byte or more");
     return WEIR_BAD_KEY;
@@ -32,14 +47,8 @@ static weir_status check_set(const weir_limiter *limiter, const weir_limit *set,
                      set->kind);
     return WEIR_BAD_ARGUMENT;
   }
-  int64_t least = limiter->limit_least;
-  if (set->kind == WEIR_KEY_LIMIT_NUMBER && (set->limit < least || set->limit > rule->most)) {
-    weir_message_set(message,
-                     "a limit of %" PRId64 " for %s: accepted are %" PRId64 " to %" PRId64
-                     "; to deny all, say that it is blocked",
-                     set->limit, limiter->texts[limiter->steered], least, rule->most);
-    return WEIR_BAD_ARGUMENT;
-  }
+  weir_status status = check_number(limiter, set, message);
+  if (status != WEIR_OK) return status;
   if (set->kind != WEIR_KEY_LIMIT_NUMBER && set->limit != 0) {
     weir_message_set(message, "a limit of %" PRId64 " with another kind: accepted is 0",
                      set->limit);
@@ -51,6 +60,59 @@ static weir_status check_set(const weir_limiter *limiter, const weir_limit *set,
       set->for_us, FOR_MOST_US);
   return WEIR_BAD_ARGUMENT;
 }
+
+/* --- texts -------------------------------------------------------------------------------------
+ */
+
+static const char *const words[] = {[WEIR_KEY_LIMIT_ABSENT] = "absent",
+                                    [WEIR_KEY_LIMIT_NONE] = "none",
+                                    [WEIR_KEY_LIMIT_NUMBER] = "",
+                                    [WEIR_KEY_LIMIT_BLOCKED] = "blocked"};
+enum { WORDS = sizeof words / sizeof *words };
+
+static unsigned find_word(const char *text, size_t length) {
+  unsigned kind = WEIR_KEY_LIMIT_NONE;
+  while (kind < WORDS && (kind == WEIR_KEY_LIMIT_NUMBER || strlen(words[kind]) != length ||
+                          memcmp(words[kind], text, length) != 0))
+    kind++;
+  return kind;
+}
+
+weir_status weir_limiter_parse_limit(const weir_limiter *limiter, const char *text, size_t length,
+                                     weir_limit *limit, weir_message *message) {
+  weir_status status = check_limiter(limiter, message);
+  if (status != WEIR_OK) return status;
+  limit->limit = 0;
+  limit->kind = find_word(text, length);
+  if (limit->kind < WORDS) return WEIR_OK;
+  int64_t own_us = limiter->stack.rules[limiter->steered].period_us;
+  int64_t period_us = own_us;
+  const char *slash = memchr(text, '/', length);
+  size_t digits = slash != NULL ? (size_t)(slash - text) : length;
+  limit->kind = WEIR_KEY_LIMIT_NUMBER;
+  if (weir_number_read(text, digits, INT64_MAX, &limit->limit) &&
+      (slash == NULL || weir_duration_parse(slash + 1, length - digits - 1, &period_us)) &&
+      period_us == own_us)
+    return check_number(limiter, limit, message);
+  char period[WEIR_DURATION_BYTES];
+  weir_duration_format(own_us, period, sizeof period);
+  weir_message_set(message,
+                   "the limit is no number, or of another period: accepted are a number, which "
+                   "may have /%s behind it, blocked and none",
+                   period);
+  return WEIR_BAD_ARGUMENT;
+}
+
+void weir_limit_format(const weir_limit *limit, char text[WEIR_LIMIT_TEXT_BYTES]) {
+  if (limit->kind == WEIR_KEY_LIMIT_NUMBER)
+    snprintf(text, WEIR_LIMIT_TEXT_BYTES, "%" PRId64, limit->limit);
+  else
+    snprintf(text, WEIR_LIMIT_TEXT_BYTES, "%s",
+             limit->kind < WORDS ? words[limit->kind] : "of a later version");
+}
+
+/* --- exchanges ---------------------------------------------------------------------------------
+ */
 
 /* Operations on the records of some keys, and the memory for their names. */
 enum { SETS_AT_ONCE = 512, OPERATIONS_OF_ONE = 2 };

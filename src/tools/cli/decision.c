@@ -52,17 +52,6 @@ void weir_cli_format_duration(int64_t us, char text[WEIR_CLI_DURATION_BYTES]) {
     format_pair(divide_up(us, hour_us), 24, 'd', 'h', text);
 }
 
-void weir_cli_format_limit(const weir_limit *limit, char text[WEIR_CLI_LIMIT_BYTES]) {
-  static const char *const words[] = {[WEIR_KEY_LIMIT_ABSENT] = "absent",
-                                      [WEIR_KEY_LIMIT_NONE] = "none",
-                                      [WEIR_KEY_LIMIT_BLOCKED] = "blocked"};
-  if (limit->kind == WEIR_KEY_LIMIT_NUMBER)
-    snprintf(text, WEIR_CLI_LIMIT_BYTES, "%" PRId64, limit->limit);
-  else
-    snprintf(text, WEIR_CLI_LIMIT_BYTES, "%s",
-             limit->kind <= WEIR_KEY_LIMIT_BLOCKED ? words[limit->kind] : "of a later version");
-}
-
 static void print_duration(FILE *out, const char *name, int64_t us) {
   char text[WEIR_CLI_DURATION_BYTES];
   weir_cli_format_duration(us, text);

@@ -31,10 +31,6 @@ enum { WEIR_CLI_DURATION_BYTES = 32 };
  * it says is enough. Negative: "unknown". */
 void weir_cli_format_duration(int64_t us, char text[WEIR_CLI_DURATION_BYTES]);
 
-/* The limit that was set for a key: "500", "blocked", "none" or "absent". */
-enum { WEIR_CLI_LIMIT_BYTES = 24 };
-void weir_cli_format_limit(const weir_limit *limit, char text[WEIR_CLI_LIMIT_BYTES]);
-
 /* For people. `several_rules`: say which rule the figures come from. `up_to`: and how much was
  * taken. */
 void weir_cli_decision_text(FILE *out, const weir_decision *decision, bool several_rules,

@@ -175,8 +175,8 @@ static void print_rule(const explained_rule *rule) {
   const weir_decision *now = &rule->now;
   printf("%s\n  ", rule->text);
   if (rule->is_steered) {
-    char own[WEIR_CLI_LIMIT_BYTES];
-    weir_cli_format_limit(&rule->own, own);
+    char own[WEIR_LIMIT_TEXT_BYTES];
+    weir_limit_format(&rule->own, own);
     printf("limit of the key: %s\n  ", own);
   }
   weir_cli_decision_text(stdout, now, false, false);
@@ -218,8 +218,8 @@ static json_t *rule_of(const explained_rule *rule) {
                 (json_int_t)rule->now.limit, "remaining", (json_int_t)rule->now.remaining,
                 "retry_after_us", (json_int_t)rule->now.retry_after_us, "reset_after_us",
                 (json_int_t)rule->now.reset_after_us, "fits", later);
-  char own[WEIR_CLI_LIMIT_BYTES];
-  weir_cli_format_limit(&rule->own, own);
+  char own[WEIR_LIMIT_TEXT_BYTES];
+  weir_limit_format(&rule->own, own);
   if (object == NULL || !rule->is_steered ||
       json_object_set_new(object, "key_limit", json_string(own)) == 0)
     return object;

@@ -8,10 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <weir/duration.h>
 
-#include "decision.h"
-#include "number.h"
 #include "options.h"
 #include "report.h"
 #include "session.h"
@@ -23,7 +20,6 @@ enum { LINES_AT_ONCE = 512 };
 typedef struct weir_limit_work {
   const weir_cli_options *options;
   weir_cli_session session;
-  int64_t period_us; /* of the rule that has most= */
   weir_limit *limits;
   size_t count;
   char *bytes; /* the keys of `limits`, one behind the other */
@@ -32,16 +28,6 @@ typedef struct weir_limit_work {
   uint64_t places[LINES_AT_ONCE]; /* the lines of `limits` */
   weir_message message;
 } weir_limit_work;
-
-/* Of the one rule that has most=; 0: there is none, and the library says so. */
-static int64_t find_period(const weir_limiter *limiter) {
-  for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
-    weir_rule_info rule = WEIR_RULE_INFO_INIT;
-    weir_limiter_read_rule(limiter, i, &rule);
-    if (strstr(rule.text, ",most=") != NULL) return rule.period_us;
-  }
-  return 0;
-}
 
 /* Nobody reads the limits of a rule that charges ahead: what it holds would outlive them. */
 static weir_status refuse_leases(const weir_limiter *limiter, weir_message *message) {
@@ -57,32 +43,6 @@ static weir_status refuse_leases(const weir_limiter *limiter, weir_message *mess
   return WEIR_OK;
 }
 
-/* False: the message says what is accepted. */
-static bool read_limit(const weir_limit_work *work, const char *text, size_t length,
-                       weir_limit *limit, weir_message *message) {
-  const char *slash = memchr(text, '/', length);
-  size_t digits = slash != NULL ? (size_t)(slash - text) : length;
-  int64_t period_us = work->period_us;
-  limit->limit = 0;
-  limit->kind = WEIR_KEY_LIMIT_BLOCKED;
-  if (length == strlen("blocked") && memcmp(text, "blocked", length) == 0) return true;
-  limit->kind = WEIR_KEY_LIMIT_NONE;
-  if (length == strlen("none") && memcmp(text, "none", length) == 0) return true;
-  limit->kind = WEIR_KEY_LIMIT_NUMBER;
-  if (weir_number_read(text, digits, INT64_MAX, &limit->limit) &&
-      (slash == NULL || weir_duration_parse(slash + 1, length - digits - 1, &period_us)) &&
-      period_us == work->period_us)
-    return true;
-  char period[WEIR_DURATION_BYTES];
-  weir_duration_format(work->period_us, period, sizeof period);
-  snprintf(
-      message->text, sizeof message->text,
-      "the limit is no number, or of another period: accepted are a number, which may have /%s "
-      "behind it, blocked and none",
-      period);
-  return false;
-}
-
 static int fail(const weir_limit_work *work, const char *place, weir_status status) {
   int failed = weir_cli_fail(place, status, &work->message);
   return status == WEIR_UNKNOWN_OUTCOME ? WEIR_EXIT_UNKNOWN : failed;
@@ -92,20 +52,21 @@ static int fail(const weir_limit_work *work, const char *place, weir_status stat
 
 static int set_one(weir_limit_work *work, const char *key, const char *text) {
   weir_limit one = {.key = key, .key_length = strlen(key), .for_us = work->options->for_us};
-  if (!read_limit(work, text, strlen(text), &one, &work->message))
-    return fail(work, "", WEIR_BAD_ARGUMENT);
-  weir_status status = weir_limiter_set_limits(work->session.limiter, &one, 1, &work->message);
+  weir_status status =
+      weir_limiter_parse_limit(work->session.limiter, text, strlen(text), &one, &work->message);
+  if (status == WEIR_OK)
+    status = weir_limiter_set_limits(work->session.limiter, &one, 1, &work->message);
   if (status != WEIR_OK) return fail(work, "", status);
   if (!work->options->quiet) puts("set");
   return weir_cli_flush();
 }
 
 static int get_one(weir_limit_work *work, const char *key) {
-  char text[WEIR_CLI_LIMIT_BYTES];
+  char text[WEIR_LIMIT_TEXT_BYTES];
   weir_limit one = {.key = key, .key_length = strlen(key)};
   weir_status status = weir_limiter_read_limit(work->session.limiter, &one, &work->message);
   if (status != WEIR_OK) return fail(work, "", status);
-  weir_cli_format_limit(&one, text);
+  weir_limit_format(&one, text);
   puts(text);
   return weir_cli_flush();
 }
@@ -165,8 +126,9 @@ static int add_line(weir_limit_work *work, const char *line, size_t length) {
     return fail_line(work, work->lines, WEIR_BAD_ARGUMENT);
   }
   *next = (weir_limit){.key_length = (size_t)(tab - line), .for_us = work->options->for_us};
-  if (!read_limit(work, tab + 1, length - next->key_length - 1, next, &work->message))
-    return fail_line(work, work->lines, WEIR_BAD_ARGUMENT);
+  weir_status status = weir_limiter_parse_limit(
+      work->session.limiter, tab + 1, length - next->key_length - 1, next, &work->message);
+  if (status != WEIR_OK) return fail_line(work, work->lines, status);
   if (!keep_key(work, line, next->key_length)) return weir_cli_fail_memory();
   work->places[work->count] = work->lines;
   return ++work->count == LINES_AT_ONCE ? end_lines(work) : 0;
@@ -237,7 +199,6 @@ int weir_cli_key_limit(const weir_cli_options *options) {
     weir_cli_session_close(&work.session);
     return fail(&work, "", status);
   }
-  work.period_us = find_period(work.session.limiter);
   weir_cli_session_connect(&work.session);
   int failed = action == LOAD ? load(&work, argument)
                : action == GET

@@ -320,6 +320,14 @@ weir_status weir_limiter_set_limits(weir_limiter *limiter, weir_limit *limits, s
 
 weir_status weir_limiter_read_limit(weir_limiter *limiter, weir_limit *limit, weir_message *message);
 
+weir_status weir_limiter_parse_limit(const weir_limiter *limiter, const char *text, size_t length, weir_limit *limit, weir_message *message);
+
+enum {
+  WEIR_LIMIT_TEXT_BYTES = 24
+};
+
+void weir_limit_format(const weir_limit *limit, char text[24]);
+
 weir_status weir_check_all(weir_limiter *const *limiters, size_t count, weir_message *message);
 
 size_t weir_limiter_rules(const weir_limiter *limiter);
