@@ -105,6 +105,8 @@ static const struct {
      "1:26: listen.resp.address: ", "found"},
     {"listen: {resp: {address: unix:sock}}\n" STORES LIMITERS,
      "1:26: listen.resp.address: ", "absolute path of at most 107 bytes"},
+    {"listen: {resp: {address: 0.0.0.0:1, insecure: true, sets_limits: true}}\n" STORES LIMITERS,
+     "1:16: listen.resp: ", "sets_limits: 0.0.0.0:1 may be open to other hosts: give it auth, or"},
     {"listen: {resp: {address: unix:/s, reuse_port: true}}\n" STORES LIMITERS,
      "1:16: listen.resp: ", "reuse_port is of TCP addresses alone"},
     {"listen: {resp: {address: 0.0.0.0:1}}\n" STORES LIMITERS, "1:16: listen.resp: ",

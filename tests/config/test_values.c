@@ -99,7 +99,7 @@ static void test_listeners(void **state) {
       "    - {address: unix:/run/s, mode: \"600\", group: web, auth: {a: "
       "\"x${WEIR_TEST_SECRET}$\"}}\n"
       "    - {address: 10.0.0.1:7, insecure: true, reuse_port: true}\n"
-      "    - {address: systemd:resp}\n"
+      "    - {address: systemd:resp, auth: s, sets_limits: true}\n"
       "  http: {address: localhost:7, denied_status: 403, key: \"header:X-Key\", trusted: "
       "[10.0.0.0/8,"
       " \"fd00::/8\"], auth: [one, two], ipv4_bits: 24, ipv6_bits: 48}\n"
@@ -134,9 +134,11 @@ static void test_listeners(void **state) {
   listener++;
   assert_int_equal(listener->kind, WEIR_CONFIG_SYSTEMD);
   assert_string_equal(listener->name, "resp");
+  assert_true(listener->sets_limits);
   listener++;
   assert_int_equal(listener->protocol, WEIR_CONFIG_HTTP);
   assert_int_equal(listener->denied_status, 403);
+  assert_false(listener->sets_limits);
   assert_int_equal(listener->key.kind, WEIR_CONFIG_KEY_HEADER);
   assert_string_equal(listener->key.name, "X-Key");
   assert_int_equal(listener->credential_count, 2);

@@ -7,7 +7,7 @@ import sys
 import time
 import unittest
 
-from server import PATIENCE_S, PROGRAM, Server, Store, await_that
+from server import PATIENCE_S, PROGRAM, Client, Server, Store, await_that, command, http
 
 RULE = "sliding-window:100/1m,most=5000"
 SERVERS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 3
@@ -97,6 +97,194 @@ class Limits(unittest.TestCase):
             self.assertEqual(self.take(client, "api", f"customer{i}")["limit"], 1 + i % 5000)
 
 
+SETS = """listen:
+  resp: [{address: "127.0.0.1:0", sets_limits: true}, {address: "127.0.0.1:0"}]
+  http: [{address: "127.0.0.1:0", sets_limits: true, auth: right}, {address: "127.0.0.1:0"}]
+  admin: {address: "127.0.0.1:0"}
+stores:
+  main: {url: "%s"}
+  here: {url: "memory:"}
+limiters:
+  api: {store: main, rule: "sliding-window:100/1m,most=5000", limits: store, log_keys: plain, block: [evil]}
+  plain: {store: main, rule: "sliding-window:100/1m,most=5000"}
+  own: {store: here, rule: "quota:1000000/1d"}
+"""
+
+
+def call(client, method, path, body="", token="right", more=""):
+    """Status and body of an answer."""
+    shows = f"Authorization: Bearer {token}\r\n" if token else ""
+    return http(client, f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{shows}{more}"
+                        f"Content-Length: {len(body)}\r\n\r\n{body}")[:2]
+
+
+def tell(url, line):
+    """A command to the store itself, and the first line of its answer."""
+    host, port = url.split("//")[1].split("?")[0].rstrip("/").rsplit(":", 1)
+    client = Client((host.strip("[]"), int(port)))
+    client.send(line + "\r\n")
+    answer = client.line()
+    client.close()
+    return answer
+
+
+class Sets(unittest.TestCase):
+    """Clients that may set limits of keys, over RESP and over HTTP."""
+
+    def start(self, kind, count=1, options="?timeout=10s"):
+        store = Store(kind)
+        self.addCleanup(store.end)
+        servers = [Server(SETS % (store.url + options)) for _ in range(count)]
+        for server in servers:
+            self.addCleanup(server.end)
+        return store, servers
+
+    def connect(self, server, protocol="resp", index=0):
+        client = server.connect(protocol, index)
+        self.addCleanup(client.close)
+        return client
+
+    def limit_of(self, client, key):
+        flat = client.ask("WEIR.TAKE", "api", key)
+        return dict(zip(flat[::2], flat[1::2]))["limit"]
+
+    def test_what_one_server_sets_another_sees(self):
+        for kind in ("redis", "memcached"):
+            _, servers = self.start(kind, 2)
+            sets, other = self.connect(servers[0]), self.connect(servers[1])
+            web = self.connect(servers[0], "http")
+            key = b"al}i{ce\x00\xff /%"
+            path = "/limits/api/" + "".join("%%%02x" % byte for byte in key)
+            self.assertEqual(self.limit_of(other, key), 100)
+            self.assertEqual(sets.ask("WEIR.LIMIT", "GET", "api", key), "absent")
+            steps = ((lambda: sets.ask("WEIR.LIMIT", "SET", "api", key, "5000/1m"), "+OK", "5000", 5000),
+                     (lambda: call(web, "PUT", path, "7"), (200, '{"limiter":"api","limit":7}\n'), "7", 7),
+                     (lambda: call(web, "PUT", path + "?for=1h", '"blocked"'),
+                      (200, '{"limiter":"api","limit":"blocked"}\n'), "blocked", 0),
+                     (lambda: sets.ask("weir.limit", "unset", "api", key), "+OK", "none", 100),
+                     (lambda: sets.ask("WEIR.LIMIT", "SET", "api", key, "9", "FOR", "1d"), "+OK", "9", 9),
+                     (lambda: call(web, "DELETE", path), (200, '{"limiter":"api","limit":"none"}\n'), "none", 100))
+            for does, answer, told, limit in steps:
+                self.assertEqual(does(), answer)
+                begin = asked = last = time.monotonic()
+                longest = 0
+                self.assertEqual(self.limit_of(sets, key), limit)  # at once, where it was set
+                while told in ("5000", "blocked") and self.limit_of(other, key) != limit:
+                    last = asked
+                    asked = time.monotonic()
+                    self.assertLess(asked, begin + PATIENCE_S)
+                    longest = max(longest, asked - last)
+                if os.environ.get("WEIR_SANITIZED", "") == "":
+                    self.assertLess(last - begin, SEEN_S + longest)
+                self.assertEqual(sets.ask("WEIR.LIMIT", "GET", "api", key), told)
+                shown = told if told.isdigit() else f'"{told}"'
+                self.assertEqual(call(web, "GET", path), (200, '{"limiter":"api","limit":%s}\n' % shown))
+            self.assertEqual(servers[0].metric("weir_serve_limits_set_total"), len(steps))
+            servers[0].await_log("result=OK", len(steps))
+            line = [line for line in servers[0].log().splitlines() if "limit of a key" in line][2]
+            self.assertIn('limiter=api key="al}i{ce\\x00\\xff /%" limit=blocked for_us=3600000000 client="127.0.0.1" result=OK', line)
+
+    def test_many_at_once_are_set_in_their_order(self):
+        _, (server,) = self.start("redis")
+        clients = [self.connect(server) for _ in range(70)]
+        wanted = {}
+        for i, client in enumerate(clients):
+            words = [("WEIR.LIMIT", "SET", "api", f"k{i}", 1 + j) for j in range(5)]
+            client.send(b"".join(command(*one) for one in words) + command("WEIR.LIMIT", "GET", "api", f"k{i}")
+                        + command("WEIR.TAKE", "api", f"k{i}"))
+            wanted[i] = "5"
+        for i, client in enumerate(clients):
+            self.assertEqual([client.reply() for _ in range(5)], ["+OK"] * 5)
+            self.assertEqual(client.reply(), wanted[i])
+            flat = client.reply()
+            self.assertEqual(dict(zip(flat[::2], flat[1::2]))["limit"], 5)
+        self.assertEqual(server.metric("weir_serve_limits_set_total"), 350)
+        server.await_log("more limits of keys are not in this log")
+
+    def test_who_may(self):
+        _, (server,) = self.start("memcached")
+        without, web, bare = (self.connect(server, "resp", 1), self.connect(server, "http"),
+                              self.connect(server, "http", 1))
+        for words in (("SET", "api", "alice", "5"), ("GET", "api", "alice"), ("UNSET", "api", "alice")):
+            self.assertEqual(without.ask("WEIR.LIMIT", *words), "-ERR WEIR.LIMIT is off: sets_limits of this listener")
+        for method, body in (("PUT", "5"), ("GET", ""), ("DELETE", "")):
+            self.assertEqual(call(web, method, "/limits/api/alice", body, token=None)[0], 401)
+            self.assertEqual(call(web, method, "/limits/api/alice", body, token="wrong")[0], 401)
+            status, told = call(bare, method, "/limits/api/alice", body)
+            self.assertEqual(status, 403)
+            self.assertIn("/limits is off: sets_limits of this listener", told)
+            for field in ("Origin: http://evil.example", "Sec-Fetch-Site: cross-site"):
+                status, told = call(web, method, "/limits/api/alice", body, more=field + "\r\n")
+                self.assertEqual(status, 403, told)
+        self.assertEqual(call(web, "GET", "/limits/api/alice"), (200, '{"limiter":"api","limit":"absent"}\n'))
+        self.assertEqual(server.metric("weir_serve_limits_set_total"), 0)
+
+    def test_bad_ones_are_refused(self):
+        _, (server,) = self.start("memcached")
+        client, web = self.connect(server), self.connect(server, "http")
+        for words, why in ((("api", "alice", "5001"), "a limit of 5001 for sliding-window:100/1m,most=5000: accepted are 1 "),
+                           (("api", "alice", "0"), "to deny all, say that it is blocked"),
+                           (("api", "alice", "5/1h"), "which may have /1m behind it, blocked and none"),
+                           (("api", "alice", "unset"), "the limit is no number"),
+                           (("api", "alice", "-1"), "the limit is no number"),
+                           (("api", "alice", b"5\x00"), "the limit is no number"),
+                           (("api", "alice", "5", "FOR", "401d"), "for: 1s to 400d is accepted"),
+                           (("api", "evil", "5"), "this key is blocked or unlimited by the configuration"),
+                           (("plain", "alice", "5"), "accepted is one with limits: store"),
+                           (("none", "alice", "5"), "there is no limiter of this name in the configuration: none"),
+                           (("api", "a" * 5000, "5"), "the key has 5000 bytes")):
+            told = client.ask("WEIR.LIMIT", "SET", *words)
+            self.assertTrue(told.startswith("-ERR") and why in told, (words, told))
+        for path, body, status, why in (("/limits/api/alice", '{"limit":5}', 400, "the limit is no number"),
+                                        ("/limits/api/alice", "5.0", 400, "the limit is no number"),
+                                        ("/limits/api/alice", "", 400, "a number, blocked or none is accepted"),
+                                        ("/limits/none/alice", "5", 404, "there is no limiter of this name"),
+                                        ("/limits/plain/alice", "5", 400, "accepted is one with limits: store"),
+                                        ("/limits/api/" + "a" * 5000, "5", 400, "the key is too long"),
+                                        ("/limits/api/%", "5", 400, "two hexadecimal digits")):
+            told = call(web, "PUT", path, body)
+            self.assertEqual(told[0], status, told)
+            self.assertIn(why, told[1])
+        self.assertEqual(server.metric("weir_serve_limits_set_total"), 0)
+        self.assertEqual(client.ask("WEIR.LIMIT", "GET", "api", "alice"), "absent")
+
+    def test_an_outage_says_that_it_is_not_known(self):
+        store, (server,) = self.start("redis", options="")
+        client, web, other = self.connect(server), self.connect(server, "http"), self.connect(server)
+        self.assertEqual(client.ask("WEIR.LIMIT", "SET", "api", "alice", "5"), "+OK")
+        store.order("stop")
+        client.send(command("WEIR.LIMIT", "SET", "api", "alice", "6"))
+        slowest = 0
+        while client.is_quiet():  # nobody else waits for it
+            begin = time.monotonic()
+            self.assertIsInstance(other.ask("WEIR.TAKE", "own", "bob"), list)
+            slowest = max(slowest, time.monotonic() - begin)
+        self.assertRegex(client.reply(), "^-ERR UNKNOWN_OUTCOME ")
+        if os.environ.get("WEIR_SANITIZED", "") == "":
+            self.assertLess(slowest, 1)
+        status, told = call(web, "PUT", "/limits/api/alice", "7")
+        self.assertEqual(status, 503)
+        self.assertRegex(told, '"detail":"(UNKNOWN_OUTCOME|UNAVAILABLE): ')
+        self.assertEqual(call(web, "GET", "/limits/api/alice")[0], 503)
+        store.order("continue")
+        await_that(lambda: client.ask("WEIR.LIMIT", "GET", "api", "alice") in ("5", "6", "7"), "an answer")
+        self.assertEqual(client.ask("WEIR.LIMIT", "SET", "api", "alice", "8"), "+OK")
+        self.assertEqual(client.ask("WEIR.LIMIT", "GET", "api", "alice"), "8")
+        server.await_log("result=UNKNOWN_OUTCOME")
+        self.assertEqual(server.metric("weir_serve_limits_set_total"), 2)
+
+    def test_a_flushed_store_has_none(self):
+        for kind, flush in (("redis", "FLUSHALL"), ("memcached", "flush_all")):
+            store, (server,) = self.start(kind)
+            client = self.connect(server)
+            self.assertEqual(client.ask("WEIR.LIMIT", "SET", "api", "alice", "5"), "+OK")
+            self.assertIn("OK", tell(store.url, flush))
+            self.assertEqual(client.ask("WEIR.LIMIT", "GET", "api", "alice"), "absent")
+            self.assertEqual(self.limit_of(client, "alice"), 5)  # it is believed for a while
+            self.assertEqual(client.ask("WEIR.LIMIT", "SET", "api", "alice", "6"), "+OK")
+            self.assertEqual(self.limit_of(client, "alice"), 6)
+
+
 class Faults(unittest.TestCase):
     def refuse(self, limiter, why):
         with self.assertRaises(AssertionError) as raised:
@@ -105,10 +293,29 @@ class Faults(unittest.TestCase):
         self.assertIn(why, str(raised.exception))
 
     def test_limits_need_a_rule_that_has_some(self):
-        self.refuse('rule: "fixed-window:5/1m", limits: store', "limits_us: accepted with most= in one of the rules")
-        self.refuse('rule: "fixed-window:5/1m,most=9,lease=1s", limits: store', "with lease= in rule 1")
+        self.refuse('rule: "fixed-window:5/1m", limits: store', "limits: store is accepted where one rule of the text has most=, and none")
+        self.refuse('rule: "fixed-window:5/1m,most=9,lease=1s", limits: store', "has most=, and none lease=")
         self.refuse('rule: "fixed-window:5/1m,most=9", absent: deny', "absent: deny: accepted with limits: store")
         self.refuse('rule: "fixed-window:5/1m,most=9", limits: file', "accepted are off and store")
+
+    def test_who_sets_them_must_show_who_it_is(self):
+        def start(listen):
+            done = subprocess.run([PROGRAM, "check", "/dev/stdin"], capture_output=True, text=True, check=False,
+                                  timeout=PATIENCE_S, input="listen: {%s}\nstores: {main: {url: \"memory:\"}}\n"
+                                  "limiters: {api: {store: main, rule: \"fixed-window:5/1m\"}}\n" % listen)
+            return done.returncode, done.stdout + done.stderr
+
+        for listen in ('resp: {address: "0.0.0.0:1", insecure: true, sets_limits: true}',
+                       'http: {address: "systemd:x", sets_limits: true}'):
+            status, told = start(listen)
+            self.assertNotEqual(status, 0)
+            self.assertIn("may be open to other hosts: give it auth, or client_ca of tls", told)
+        for listen in ('resp: {address: "127.0.0.1:1", sets_limits: true}', 'http: {address: "unix:/x", sets_limits: true}',
+                       'resp: {address: "0.0.0.0:1", auth: right, sets_limits: true}'):
+            self.assertEqual(start(listen)[0], 0, start(listen))
+        status, told = start('grpc: {address: "127.0.0.1:1", sets_limits: true}')
+        self.assertIn("sets_limits", told)
+        self.assertNotEqual(status, 0)
 
 
 if __name__ == "__main__":

@@ -54,10 +54,12 @@ static void write_amount(FILE *to, const char *name, const weir_order_amount *am
 
 static const char *name_verb(const weir_order *order) {
   static const char *const names[] = {
-      [WEIR_VERB_TAKE] = "take",       [WEIR_VERB_PEEK] = "peek",
-      [WEIR_VERB_RESET] = "reset",     [WEIR_VERB_SETTLE] = "settle",
-      [WEIR_VERB_REFUND] = "settle",   [WEIR_VERB_ACQUIRE] = "acquire",
-      [WEIR_VERB_RELEASE] = "release", [WEIR_VERB_HELD] = "held"};
+      [WEIR_VERB_TAKE] = "take",        [WEIR_VERB_PEEK] = "peek",
+      [WEIR_VERB_RESET] = "reset",      [WEIR_VERB_SETTLE] = "settle",
+      [WEIR_VERB_REFUND] = "settle",    [WEIR_VERB_ACQUIRE] = "acquire",
+      [WEIR_VERB_RELEASE] = "release",  [WEIR_VERB_HELD] = "held",
+      [WEIR_VERB_LIMIT_SET] = "set",    [WEIR_VERB_LIMIT_GET] = "get",
+      [WEIR_VERB_LIMIT_UNSET] = "unset"};
   return names[order->verb - weir_verbs];
 }
 
@@ -91,6 +93,7 @@ static void write_asked(FILE *to, const weir_order *order) {
   if (order->for_us != 0) fprintf(to, " for_us=%" PRId64, order->for_us);
   if (order->verb == &weir_verbs[WEIR_VERB_RELEASE] || order->verb == &weir_verbs[WEIR_VERB_HELD])
     write_key(to, "place", place, weir_place_name_write(&order->place, place));
+  if (order->value != NULL) write_key(to, "value", order->value, order->value_length);
   if (order->has_stamp) write_key(to, "stamp", stamp, weir_stamp_write(&order->stamp, stamp));
   fputc('\n', to);
 }
@@ -100,6 +103,19 @@ static void write_asked(FILE *to, const weir_order *order) {
 /* The outcomes of a request: each verb has those that it can have. */
 typedef enum outcome { ALLOWED, DENIED, COSTS, NOTHING, GROUP, FAILED, OUTCOMES } outcome;
 static const char *const outcomes[] = {"allowed", "denied", "costs", "nothing", "group", "failed"};
+
+/* ALLOWED and DENIED of a limit: a number, and one that is none. */
+static weir_reply make_limit(outcome how) {
+  return (weir_reply){
+      .status = how == FAILED ? WEIR_UNKNOWN_OUTCOME : WEIR_OK,
+      .why = how == FAILED ? "the store may have it" : "",
+      .of.name = "api",
+      .of.key = "al\"ice",
+      .of.key_length = 6,
+      .kind = WEIR_REPLY_LIMIT,
+      .is.limit.limit = {.kind = how == DENIED ? WEIR_KEY_LIMIT_BLOCKED : WEIR_KEY_LIMIT_NUMBER,
+                         .limit = how == DENIED ? 0 : 500}};
+}
 
 static const weir_take_stamp stamp = {
     .at_us = 1764028800123456, .source = WEIR_SOURCE_STORE, .mark = 0x1f3a9c20};
@@ -111,6 +127,7 @@ static weir_reply make_reply(const weir_order *order, outcome how, weir_decision
       order->verb == &weir_verbs[WEIR_VERB_RELEASE] || order->verb == &weir_verbs[WEIR_VERB_HELD];
   bool acquires = order->verb == &weir_verbs[WEIR_VERB_ACQUIRE];
   bool allowed = how != DENIED;
+  if (weir_order_is(order, WEIR_VERB_OF_LIMIT)) return make_limit(how);
   *decision = (weir_decision){.allowed = allowed,
                               .source = how == COSTS ? WEIR_SOURCE_LOCAL : WEIR_SOURCE_STORE,
                               .limit = 100,
@@ -225,8 +242,11 @@ static size_t unescape(char *word) {
 static void run_resp(FILE *to, char *line, bool speaks_3, bool tells) {
   static weir_resp_request request;
   weir_resp_session session = {.id = 7, .speaks_3 = speaks_3};
-  const weir_resp_server server = {
-      .throttle = true, .throttlecrab = true, .key_most = 16, .count_keys = count_keys};
+  const weir_resp_server server = {.throttle = true,
+                                   .throttlecrab = true,
+                                   .sets_limits = true,
+                                   .key_most = 16,
+                                   .count_keys = count_keys};
   weir_bytes out = {0};
   weir_order order;
   weir_order_room room;

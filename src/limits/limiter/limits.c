@@ -219,6 +219,8 @@ weir_status weir_limiter_set_limits(weir_limiter *limiter, weir_limit *limits, s
   }
   if (status != WEIR_OK) return status;
   weir_exchange_of_records *exchange = malloc(sizeof *exchange);
+  for (size_t i = 0; i < count && exchange == NULL; i++)
+    limits[i].status = WEIR_NO_MEMORY;
   if (exchange == NULL) return weir_no_memory(message);
   weir_message why = {""};
   for (size_t at = 0; at < count; at += SETS_AT_ONCE)

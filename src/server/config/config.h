@@ -229,6 +229,7 @@ typedef struct weir_config_listener {
   size_t credential_count; /* 0: none is asked for */
   weir_config_tls tls;
   bool insecure;
+  bool sets_limits;   /* of RESP and HTTP: its clients may set the limits of keys */
   const char **hosts; /* of HTTP and admin: further names by which clients call it */
   size_t host_count;
   bool reuse_port; /* of WEIR_CONFIG_TCP: other servers may listen at the same address */

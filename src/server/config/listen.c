@@ -253,6 +253,12 @@ static const weir_field fields[] = {
     {.name = NULL},
 };
 
+static const weir_field resp_fields[] = {
+    COMMON_FIELDS,
+    WEIR_ROW("sets_limits", BOOL, weir_config_listener, sets_limits),
+    {.name = NULL},
+};
+
 static const weir_field admin_fields[] = {
     COMMON_FIELDS,
     {.name = "hosts", .read = read_hosts},
@@ -269,6 +275,7 @@ static const weir_field http_fields[] = {
     WEIR_ROW_RANGE("denied_status", NUMBER, http_numbers, denied_status, 400, 599),
     {.name = "hosts", .read = read_hosts},
     WEIR_ROW_READ("says", read_says, http_numbers, listener.says),
+    WEIR_ROW("sets_limits", BOOL, http_numbers, listener.sets_limits),
     WEIR_ROW_READ("key", weir_read_key, http_numbers, listener.key),
     {.name = "trusted", .read = read_trusted},
     WEIR_ROW_RANGE("ipv4_bits", NUMBER, http_numbers, ipv4_bits, 1, 32),
@@ -311,6 +318,13 @@ static void check_listener(weir_reader *reader, const weir_node *node,
                "%s is open to other hosts: give it auth or tls, or say insecure: true",
                listener->address);
 
+  bool is_local = listener->kind != WEIR_CONFIG_SYSTEMD && !is_open_to_others(listener);
+  if (listener->sets_limits && !is_local && listener->credential_count == 0 &&
+      listener->tls.client_ca == NULL)
+    weir_fault(reader, node,
+               "sets_limits: %s may be open to other hosts: give it auth, or client_ca of tls",
+               listener->address);
+
   /* One address may be written in more than one way, and SO_REUSEPORT would let both have it. */
   for (size_t i = 0; i < config->listener_count; i++) {
     const weir_config_listener *other = &config->listeners[i];
@@ -328,7 +342,7 @@ static void check_listener(weir_reader *reader, const weir_node *node,
 
 static void read_listener(weir_reader *reader, const weir_node *node,
                           weir_config_protocol protocol) {
-  static const weir_field *const fields_of[] = {[WEIR_CONFIG_RESP] = fields,
+  static const weir_field *const fields_of[] = {[WEIR_CONFIG_RESP] = resp_fields,
                                                 [WEIR_CONFIG_HTTP] = http_fields,
                                                 [WEIR_CONFIG_GRPC] = fields,
                                                 [WEIR_CONFIG_ADMIN] = admin_fields};

@@ -66,7 +66,7 @@ bool weir_stamp_read(const char *text, size_t length, weir_take_stamp *stamp);
 
 struct weir_verb_row; /* of protocol/verb.h */
 
-enum { WEIR_ORDER_OWN_COST = 0, WEIR_ORDER_COSTS_MOST = 8 };
+enum { WEIR_ORDER_OWN_COST = 0, WEIR_ORDER_COSTS_MOST = 8, WEIR_ORDER_VALUE_MOST = 64 };
 #define WEIR_ORDER_COST_MOST (INT64_C(1) << 31)
 #define WEIR_ORDER_OWN_TIME INT64_C(0)
 
@@ -113,7 +113,9 @@ typedef struct weir_order {
   const weir_order_says *says;     /* NULL: nothing */
   bool has_stamp;                  /* to settle: what was taken */
   weir_take_stamp stamp;
-  int64_t for_us;             /* to acquire: for how long at most, or WEIR_ORDER_OWN_TIME */
+  int64_t for_us;    /* to acquire, or of a limit: for how long, or WEIR_ORDER_OWN_TIME */
+  const char *value; /* the limit that a key is to have, as text */
+  size_t value_length;
   weir_place_name place;      /* to release, and to ask whether it is held */
   struct weir_holder *holder; /* the connection whose end releases it; NULL: none's */
   const char *client;         /* who acquires, as operators are told; NULL: not known */
@@ -148,7 +150,8 @@ typedef enum weir_reply_kind {
   WEIR_REPLY_TAKEN,   /* a stamp: something was taken, which can be settled by it */
   WEIR_REPLY_SETTLED, /* how a settlement came out */
   WEIR_REPLY_HELD,    /* a place: one was acquired, or asked about */
-  WEIR_REPLY_GROUP    /* members: a group has no key and no stamp of its own */
+  WEIR_REPLY_GROUP,   /* members: a group has no key and no stamp of its own */
+  WEIR_REPLY_LIMIT    /* the limit of a key */
 } weir_reply_kind;
 
 typedef struct weir_reply_settled {
@@ -170,6 +173,11 @@ typedef struct weir_reply_group {
   const char *denied_by; /* the name of the one that denies; NULL: none does */
 } weir_reply_group;
 
+typedef struct weir_reply_limit {
+  weir_limit limit;   /* what is set, or was to be */
+  const char *client; /* who has asked, as operators are told; NULL: not known */
+} weir_reply_limit;
+
 /* An answer that is to be worded. */
 typedef struct weir_reply {
   weir_status status;            /* WEIR_OK: there is a decision, or the key is reset */
@@ -186,6 +194,7 @@ typedef struct weir_reply {
     weir_reply_settled settled;
     weir_reply_held held;
     weir_reply_group group;
+    weir_reply_limit limit;
   } is;
 } weir_reply;
 

@@ -36,6 +36,16 @@ static bool read_stamp(weir_order *order, weir_order_room *room, const weir_said
   return weir_order_read_stamp(order, said->text, said->length, why);
 }
 
+static bool read_value(weir_order *order, weir_order_room *room, const weir_said *said,
+                       weir_message *why) {
+  (void)room;
+  order->value = said->text;
+  order->value_length = said->length;
+  if (said->length > 0 && said->length <= WEIR_ORDER_VALUE_MOST) return true;
+  *why = (weir_message){"the limit: a number, blocked or none is accepted"};
+  return false;
+}
+
 static bool read_place(weir_order *order, weir_order_room *room, const weir_said *said,
                        weir_message *why) {
   (void)room;
@@ -89,6 +99,7 @@ enum {
 const weir_arg_row weir_args[WEIR_ARGS] = {
     [WEIR_ARG_KEY] = {WEIR_ARG_IS_KEY, .json = "key"},
     [WEIR_ARG_KEYS] = {WEIR_ARG_IS_KEY, .json = "keys"},
+    [WEIR_ARG_VALUE] = {WEIR_ARG_IS_TEXT, .resp = "value", .read = read_value},
     [WEIR_ARG_ESTIMATE] = {WEIR_ARG_IS_AMOUNT, "estimate", "estimate", "estimate", "N", TAKEN,
                            read_estimate},
     [WEIR_ARG_GIVEN] = {WEIR_ARG_IS_AMOUNT, "cost", "cost", "n", "N", TAKEN, read_given},
@@ -117,6 +128,7 @@ void weir_arg_read_amount(weir_arg arg, weir_order_room *room, const char *text,
 enum {
   K = 1 << WEIR_ARG_KEY,
   KS = 1 << WEIR_ARG_KEYS,
+  V = 1 << WEIR_ARG_VALUE,
   E = 1 << WEIR_ARG_ESTIMATE,
   G = 1 << WEIR_ARG_GIVEN,
   S = 1 << WEIR_ARG_STAMP,
@@ -131,13 +143,16 @@ enum {
 #define OF_SAYS "CLASS NAME, LIMIT N and TENANT NAME are accepted behind the "
 #define OF_TAKE "COST N, UPTO, " OF_SAYS "key"
 #define OF_SETTLE "STAMP TEXT, " OF_SAYS "costs"
+#define OF_LIMIT "FOR DURATION is accepted behind the value"
 #define OF_ACQUIRE "COST N, FOR DURATION, " OF_SAYS "key"
 
 enum {
   TAKES = WEIR_VERB_DECIDES | WEIR_VERB_GROUPS | WEIR_VERB_STAMPS,
   PEEKS = WEIR_VERB_DECIDES | WEIR_VERB_GROUPS | WEIR_VERB_LOOKS,
   ACQUIRES = WEIR_VERB_DECIDES | WEIR_VERB_HOLDS,
-  RELEASES = WEIR_VERB_OF_PLACE | WEIR_VERB_RELEASES
+  RELEASES = WEIR_VERB_OF_PLACE | WEIR_VERB_RELEASES,
+  LIMITS = WEIR_VERB_OF_LIMIT | WEIR_VERB_ENDS_TURN,
+  SETS = LIMITS | WEIR_VERB_SETS_LIMIT
 };
 
 const weir_verb_row weir_verbs[WEIR_VERBS] = {
@@ -152,4 +167,8 @@ const weir_verb_row weir_verbs[WEIR_VERBS] = {
                            OF_ACQUIRE},
     [WEIR_VERB_RELEASE] = {"WEIR.RELEASE", "/release", "/release/", K | P, K | P, RELEASES, NULL},
     [WEIR_VERB_HELD] = {"WEIR.HELD", "/held", NULL, K | P, K | P, WEIR_VERB_OF_PLACE, NULL},
+    [WEIR_VERB_LIMIT_SET] = {"WEIR.LIMIT", NULL, NULL, K | V, K | V | F, SETS, OF_LIMIT, "SET",
+                             "PUT"},
+    [WEIR_VERB_LIMIT_GET] = {"WEIR.LIMIT", NULL, NULL, K, K, LIMITS, NULL, "GET", "GET"},
+    [WEIR_VERB_LIMIT_UNSET] = {"WEIR.LIMIT", NULL, NULL, K, K, SETS, NULL, "UNSET", "DELETE"},
 };

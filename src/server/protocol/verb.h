@@ -14,7 +14,8 @@
  * ones is told of the last. RESP reads them as they come. */
 typedef enum weir_arg {
   WEIR_ARG_KEY,
-  WEIR_ARG_KEYS, /* of a group, in place of the key */
+  WEIR_ARG_KEYS,  /* of a group, in place of the key */
+  WEIR_ARG_VALUE, /* the limit of a key, as text */
   WEIR_ARG_ESTIMATE,
   WEIR_ARG_GIVEN, /* what goes back: an estimate that has cost nothing */
   WEIR_ARG_STAMP,
@@ -77,7 +78,9 @@ enum {
   WEIR_VERB_HOLDS = 1 << 5,    /* gives a place */
   WEIR_VERB_OF_PLACE = 1 << 6, /* is about one: its limiter may have left the configuration */
   WEIR_VERB_RELEASES = 1 << 7,
-  WEIR_VERB_ENDS_TURN = 1 << 8 /* what its client sends behind it waits for the next turn */
+  WEIR_VERB_ENDS_TURN = 1 << 8, /* what its client sends behind it waits for the next turn */
+  WEIR_VERB_OF_LIMIT = 1 << 9,  /* is about the limit of a key: its listener must allow it */
+  WEIR_VERB_SETS_LIMIT = 1 << 10
 };
 
 typedef enum weir_verb {
@@ -89,22 +92,30 @@ typedef enum weir_verb {
   WEIR_VERB_ACQUIRE,
   WEIR_VERB_RELEASE,
   WEIR_VERB_HELD,
+  WEIR_VERB_LIMIT_SET,
+  WEIR_VERB_LIMIT_GET,
+  WEIR_VERB_LIMIT_UNSET,
   WEIR_VERBS
 } weir_verb;
 
 typedef struct weir_verb_row {
-  const char *resp; /* its command */
-  const char *post; /* its path for JSON */
+  const char *resp; /* its command, */
+  const char *post; /* and its path for JSON; NULL: it has the two below */
   const char
       *path; /* what stands in front of the limiter's name, for proxies; NULL: nothing does */
   /* 1 << weir_arg; what is needed is accepted, too. A key that is not needed may have keys in its place: that there is
    * one of them is looked at apart, in words of its own, and so it has always been of what resets. */
   unsigned needs, accepts;
   unsigned flags;
-  const char *usage; /* RESP's answer to what is none of its words; NULL: it has none */
+  const char *usage;  /* RESP's answer to what is none of its words; NULL: it has none */
+  const char *word;   /* of a command that has several: the word behind its name; NULL: it is one */
+  const char *method; /* what is asked of WEIR_VERB_LIMITS by it; its value is the body */
 } weir_verb_row;
 
 extern const weir_verb_row weir_verbs[WEIR_VERBS];
+
+/* Before LIMITER/KEY, which are percent-encoded. */
+#define WEIR_VERB_LIMITS "/limits/"
 
 static inline bool weir_order_is(const weir_order *order, unsigned flags) {
   return order->verb->flags & flags;

@@ -119,7 +119,7 @@ static void read_deadline(weir_asker *asker, const weir_registry *registry) {
       own_us = times.timeout_us;
     if (own_us > longest_us) longest_us = own_us;
   }
-  if (asker->store == WEIR_SEVERAL_STORES) longest_us = INT64_MAX; /* for each of them another */
+  if (!weir_turn_is_one_store(asker->store)) longest_us = INT64_MAX; /* for each another */
   asker->is_gone = longest_us < 0;
   if (asker->is_gone) return; /* as it was */
   asker->may_stall = longest_us > STALL_MOST_US;
@@ -139,7 +139,7 @@ static weir_asker *make_asker(weir_askers *askers, const weir_store *store,
   made->last = &made->first;
   made->gathered_last = &made->gathered;
   /* A store inside this process has no name. */
-  made->is_local = store != WEIR_SEVERAL_STORES &&
+  made->is_local = weir_turn_is_one_store(store) &&
                    (weir_store_read_server(store, 0, &state) != WEIR_OK || state.name == NULL);
   made->is_near = true;
   made->debt_at_us = weir_monotonic_us();

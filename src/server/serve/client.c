@@ -48,6 +48,13 @@ void weir_connection_describe(const weir_connection *connection, const char *nam
   snprintf(text, WEIR_KEPT_CLIENT_BYTES, "%.46s%s%s", address, name[0] != '\0' ? " " : "", name);
 }
 
+void weir_connection_tell_client(const weir_connection *connection, const char *name,
+                                 char text[WEIR_KEPT_CLIENT_BYTES], weir_reply *reply) {
+  if (reply->kind != WEIR_REPLY_LIMIT) return;
+  weir_connection_describe(connection, name, text);
+  reply->is.limit.client = text;
+}
+
 void weir_connection_note_broken(weir_connection *connection) {
   weir_serve_count(&connection->loop->served.counts.broken, !connection->is_broken);
   connection->is_broken = true;

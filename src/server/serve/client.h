@@ -197,6 +197,10 @@ void weir_connection_queue_text(weir_connection *connection, const char *text, s
 void weir_connection_describe(const weir_connection *connection, const char *name,
                               char text[WEIR_KEPT_CLIENT_BYTES]);
 
+/* The same, in `text`, told to who notes the reply, where that is about the limit of a key. */
+void weir_connection_tell_client(const weir_connection *connection, const char *name,
+                                 char text[WEIR_KEPT_CLIENT_BYTES], weir_reply *reply);
+
 /* It has something to send in this turn. */
 void weir_connection_touch(weir_connection *connection);
 

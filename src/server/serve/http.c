@@ -152,10 +152,15 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
                 weir_http_call *call, weir_http_refusal *refusal) {
   weir_turn *turn = &connection->loop->turn;
   const weir_config *config = turn->registry->config;
+  bool of_limit = weir_http_is_limit(request);
   /* A request that changes counts must be meant: not sent by a page that a person looks at. */
-  if (weir_http_is(request->method, "POST") && !weir_http_is_check(request) &&
+  if ((of_limit || (weir_http_is(request->method, "POST") && !weir_http_is_check(request))) &&
       !weir_serve_is_from_here(connection, request, false, refusal))
     return false;
+  if (of_limit && !connection->port->config->sets_limits) {
+    *refusal = (weir_http_refusal){403, {"/limits is off: sets_limits of this listener"}};
+    return false;
+  }
   if (!weir_http_read_call(request, call, refusal)) return false;
   if (call->envoy != NULL) {
     weir_envoy_refusal why;
@@ -218,6 +223,7 @@ static weir_read_result read_request(weir_connection *connection, const char *by
   weir_serve_count(&loop->served.counts.http, 1);
   if (loop->is_draining) request.keeps_alive = false;
   unsigned format = weir_serve_http_format(&request);
+  if (weir_http_is_limit(&request)) format |= WEIR_HTTP_SETS;
   weir_http_call call = {0};
   weir_http_refusal refusal = {.status = 400};
   bool is_crab = config->throttle.enabled && config->throttle.throttlecrab;
@@ -268,7 +274,9 @@ static void word_answer(weir_connection *connection, const weir_turn *turn,
   const weir_order *asked = &answer->is.request.order;
   weir_decision decision;
   weir_reply reply;
+  char client[WEIR_KEPT_CLIENT_BYTES];
   weir_turn_reply(turn, answer, &decision, &reply);
+  weir_connection_tell_client(connection, "", client, &reply);
   weir_served_note(&loop->served, named, asked->verb, &reply, WEIR_SERVED_HTTP, loop->turn.now_us);
   weir_http_answer(asked, answer->note, listener, &reply, out);
 }

@@ -88,7 +88,7 @@ static void copy_asked(weir_turn *to, const weir_turn *from, size_t index) {
   weir_asked *copy = &to->asked[at];
   *copy = *asked;
   copy->key = copy_bytes(to, from, asked->key, asked->request.key_length);
-  to->has_resets = to->has_resets || asked->resets;
+  to->has_apart = to->has_apart || asked->apart != WEIR_ASKED_WITH_OTHERS;
   if (asked->costs != WEIR_NO_COSTS) {
     copy->costs = to->cost_count;
     memcpy(to->costs + copy->costs, from->costs + asked->costs,

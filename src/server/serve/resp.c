@@ -130,6 +130,7 @@ static weir_read_result read_request(weir_connection *connection, const char *by
       .credential_count = listener->credential_count,
       .throttle = config->throttle.enabled,
       .throttlecrab = config->throttle.throttlecrab,
+      .sets_limits = listener->sets_limits,
       .key_most = (size_t)config->limits.key_bytes,
       .count_keys = loop->turn.registry->group_count > 0 ? count_keys : NULL,
       .context = loop->turn.registry,
@@ -169,7 +170,9 @@ static void word_answer(weir_connection *connection, const weir_turn *turn,
   const weir_order *order = &answer->is.request.order;
   weir_decision decision;
   weir_reply reply;
+  char client[WEIR_KEPT_CLIENT_BYTES];
   weir_turn_reply(turn, answer, &decision, &reply);
+  weir_connection_tell_client(connection, connection->speaks.resp.session.name, client, &reply);
   weir_served_note(&loop->served, answer->is.request.named, order->verb, &reply, WEIR_SERVED_RESP,
                    loop->turn.now_us);
   weir_resp_answer(order, &reply, out);

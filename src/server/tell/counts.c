@@ -201,6 +201,10 @@ static void note_settlement(weir_served *served, const weir_named *named, const 
 void weir_served_note(weir_served *served, const weir_named *named, const weir_verb_row *verb,
                       const weir_reply *reply, weir_served_protocol protocol, int64_t now_us) {
   if (verb->flags & WEIR_VERB_SETTLES) note_settlement(served, named, reply, now_us);
+  if (verb->flags & WEIR_VERB_SETS_LIMIT) {
+    const weir_denial_line line = {.reply = reply, .log_keys = named->config->log_keys};
+    weir_denial_log_add_limit(served->log, &line, now_us);
+  }
   if (!(verb->flags & WEIR_VERB_DECIDES)) return;
   const weir_served_table *table = served->table;
   weir_served_row *row = named != NULL   ? row_of(served, named->config->name, named->index)

@@ -47,6 +47,8 @@
   X(settled, "weir_serve_settlements_total", "{result=\"done\"}",                              \
     "Settlements of what was taken, and refunds")                                              \
   X(unsettled, "weir_serve_settlements_total", "{result=\"failed\"}", NULL)                    \
+  X(limits_set, "weir_serve_limits_set_total", "",                                             \
+    "Limits of keys that clients have set or unset")                                           \
   X(unmatched, "weir_serve_unmatched_total", "",                                               \
     "Descriptors of requests that no descriptor file limits")                                  \
   X(expired, "weir_serve_expired_total", "",                                                   \

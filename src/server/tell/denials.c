@@ -93,8 +93,8 @@ void weir_denial_line_show(const weir_denial_line *denial, weir_denial_form form
  */
 
 /* Loops' clocks differ by a turn: one that is behind counts in the second that has begun. */
-static bool may_log(weir_denial_log *log, int64_t now_us, uint64_t most) {
-  uint64_t before = atomic_load_explicit(&log->logged, memory_order_relaxed);
+static bool may_log(_Atomic uint64_t *logged, int64_t now_us, uint64_t most) {
+  uint64_t before = atomic_load_explicit(logged, memory_order_relaxed);
   uint64_t after;
   do {
     uint64_t second = (uint64_t)now_us / 1000000;
@@ -102,8 +102,8 @@ static bool may_log(weir_denial_log *log, int64_t now_us, uint64_t most) {
     uint64_t used = second == before >> 32 ? before & UINT32_MAX : 0;
     if (used >= most) return false;
     after = second << 32 | (used + 1);
-  } while (!atomic_compare_exchange_weak_explicit(&log->logged, &before, after,
-                                                  memory_order_relaxed, memory_order_relaxed));
+  } while (!atomic_compare_exchange_weak_explicit(logged, &before, after, memory_order_relaxed,
+                                                  memory_order_relaxed));
   return true;
 }
 
@@ -114,7 +114,7 @@ void weir_denial_log_add(weir_denial_log *log, const weir_denial_line *denial, i
   const weir_reply *reply = denial->reply;
   const weir_decision *decision = reply->decision;
   if (most == 0) return;
-  if (!may_log(log, now_us, (uint64_t)most)) {
+  if (!may_log(&log->logged, now_us, (uint64_t)most)) {
     atomic_fetch_add_explicit(&log->left_out, 1, memory_order_relaxed);
     return;
   }
@@ -136,7 +136,38 @@ void weir_denial_log_add(weir_denial_log *log, const weir_denial_line *denial, i
   weir_serve_log_event(reply->is_shadowed ? "would deny" : "denied", fields, count);
 }
 
+void weir_denial_log_add_limit(weir_denial_log *log, const weir_denial_line *line, int64_t now_us) {
+  enum { MOST = 100, CLIENT_BYTES = 128 };
+  char key[WEIR_DENIAL_KEY_BYTES], limit[WEIR_LIMIT_TEXT_BYTES];
+  const weir_reply *reply = line->reply;
+  const weir_reply_limit *is = &reply->is.limit;
+  if (!may_log(&log->limits_logged, now_us, MOST)) {
+    atomic_fetch_add_explicit(&log->limits_left_out, 1, memory_order_relaxed);
+    return;
+  }
+  char client[CLIENT_BYTES];
+  snprintf(client, sizeof client, "%s", is->client);
+  for (char *c = client; *c != '\0'; c++)
+    if (*c == '"' || *c == '\\') *c = '?'; /* it may name itself so */
+  weir_denial_line told = *line;
+  told.hash = weir_denial_log_hash(log, reply);
+  weir_denial_line_show(&told, WEIR_DENIAL_LOGGED, key);
+  weir_limit_format(&is->limit, limit);
+  weir_log_field fields[6] = {{.name = "limiter", .text = reply->of.name}};
+  size_t count = 1;
+  if (key[0] != '\0')
+    fields[count++] = (weir_log_field){.name = "key", .text = key, .is_quoted = true};
+  fields[count++] = (weir_log_field){.name = "limit", .text = limit};
+  if (is->limit.for_us != 0)
+    fields[count++] = (weir_log_field){.name = "for_us", .number = is->limit.for_us};
+  fields[count++] = (weir_log_field){.name = "client", .text = client, .is_quoted = true};
+  fields[count++] = (weir_log_field){.name = "result", .text = weir_status_name(reply->status)};
+  weir_serve_log_event("limit of a key", fields, count);
+}
+
 void weir_denial_log_look(weir_denial_log *log) {
   uint64_t count = atomic_exchange_explicit(&log->left_out, 0, memory_order_relaxed);
+  uint64_t limits = atomic_exchange_explicit(&log->limits_left_out, 0, memory_order_relaxed);
   if (count > 0) weir_serve_log("%" PRIu64 " more denials are not in this log", count);
+  if (limits > 0) weir_serve_log("%" PRIu64 " more limits of keys are not in this log", limits);
 }

@@ -1,4 +1,4 @@
-/* Denials, as they may be told: in a log that is itself limited, and by the keys that are denied most;
+/* Denials and limits of keys, as they may be told: in a log that is itself limited, and by the keys that are denied most;
  * without a key in clear text unless the configuration says so. */
 #ifndef WEIR_TELL_DENIALS_H
 #define WEIR_TELL_DENIALS_H
@@ -19,6 +19,7 @@ typedef struct weir_denial_log {
       secret[WEIR_DENIAL_SECRET_BYTES]; /* this process's: hashes mean nothing elsewhere */
   _Atomic uint64_t logged;              /* the second, and behind it how many of it */
   _Atomic uint64_t left_out;            /* not logged, and not yet said */
+  _Atomic uint64_t limits_logged, limits_left_out; /* the same of limits of keys */
 } weir_denial_log;
 
 /* A denial to be told. */
@@ -49,6 +50,9 @@ void weir_denial_line_show(const weir_denial_line *denial, weir_denial_form form
 /* Logs it, unless `most` of this second are in the log. */
 void weir_denial_log_add(weir_denial_log *log, const weir_denial_line *denial, int64_t now_us,
                          int64_t most);
+
+/* Logs who has set which limit of a key, and what came of it, unless 100 of this second are in the log. */
+void weir_denial_log_add_limit(weir_denial_log *log, const weir_denial_line *line, int64_t now_us);
 
 /* Once a second: says how many were left out. */
 void weir_denial_log_look(weir_denial_log *log);

@@ -174,8 +174,8 @@ static void add_requests(weir_exchange *exchange, weir_turn *turn, const weir_st
   int64_t now_us = turn->has_ends ? weir_monotonic_us() : 0;
   for (size_t i = 0; i < turn->asked_count; i++) {
     weir_asked *one = &turn->asked[i];
-    if (one->store != store || one->resets || !weir_turn_is_worth(turn, one, now_us) ||
-        one->is_of_set)
+    if (one->store != store || one->apart != WEIR_ASKED_WITH_OTHERS ||
+        !weir_turn_is_worth(turn, one, now_us) || one->is_of_set)
       continue;
     add(exchange, turn, one);
     if (exchange->count == WEIR_BATCH_MOST) decide_batch(exchange);
@@ -202,12 +202,64 @@ static void decide_sets(weir_exchange *exchange, weir_turn *turn, const weir_sto
 static void reset_keys(weir_exchange *exchange, weir_turn *turn, const weir_store *store) {
   for (size_t i = 0; i < turn->asked_count; i++) {
     weir_asked *one = &turn->asked[i];
-    if (!one->resets || one->limiter == NULL || one->store != store) continue;
+    if (one->apart != WEIR_ASKED_RESETS || one->limiter == NULL || one->store != store) continue;
     one->request.status = weir_limiter_reset(one->limiter, turn->bytes.data + one->key,
                                              one->request.key_length, NULL);
     exchange->failed = exchange->failed || is_failure(one->request.status);
     one->limiter = NULL;
   }
+}
+
+/* --- limits of keys ---------------------------------------------------------------------------- */
+
+enum { LIMITS_AT_ONCE = 64 };
+
+/* Of one limiter: so they leave together. */
+static void set_batch(weir_exchange *exchange, weir_limit *limits) {
+  if (exchange->count > 0)
+    (void)weir_limiter_set_limits(exchange->limiters[0], limits, exchange->count, NULL);
+  for (size_t i = 0; i < exchange->count; i++) {
+    weir_asked *one = exchange->asked[i];
+    one->request.status = limits[i].status;
+    exchange->failed = exchange->failed || is_failure(limits[i].status);
+    one->limiter = NULL;
+  }
+  exchange->count = 0;
+}
+
+static void read_limit(weir_exchange *exchange, weir_asked *one, weir_limit *limit) {
+  one->request.status = weir_limiter_read_limit(one->limiter, limit, NULL);
+  one->limit_kind = limit->kind;
+  one->limit = limit->limit;
+  exchange->failed = exchange->failed || is_failure(one->request.status);
+  one->limiter = NULL;
+}
+
+static void set_limits(weir_exchange *exchange, weir_turn *const *turns, size_t count) {
+  weir_limit limits[LIMITS_AT_ONCE];
+  for (size_t i = 0; i < count; i++) {
+    for (size_t j = 0; j < turns[i]->asked_count; j++) {
+      weir_asked *one = &turns[i]->asked[j];
+      if (one->limiter == NULL || one->store != WEIR_BESIDE_STORES) continue;
+      bool sets = one->apart == WEIR_ASKED_SETS_LIMIT;
+      bool is_full = exchange->count == LIMITS_AT_ONCE ||
+                     (exchange->count > 0 && exchange->limiters[0] != one->limiter);
+      if (!sets || is_full) set_batch(exchange, limits);
+      weir_limit *limit = &limits[exchange->count];
+      *limit = (weir_limit){.key = turns[i]->bytes.data + one->key,
+                            .key_length = one->request.key_length,
+                            .kind = one->limit_kind,
+                            .limit = one->limit,
+                            .for_us = one->limit_for_us};
+      exchange->limiters[exchange->count] = one->limiter;
+      exchange->asked[exchange->count] = one;
+      if (sets)
+        exchange->count++;
+      else
+        read_limit(exchange, one, limit);
+    }
+  }
+  set_batch(exchange, limits);
 }
 
 static void return_parts(weir_turn *turn, const weir_store *store) {
@@ -225,10 +277,14 @@ bool weir_exchange_ask(weir_exchange *exchange, weir_turn *const *turns, size_t 
   for (size_t i = 0; i < count; i++) {
     const weir_turn *turn = turns[i];
     has_places = has_places || turn->place_count > 0;
-    has_more = has_more || turn->set_count > 0 || turn->part_count > 0 || turn->has_resets;
+    has_more = has_more || turn->set_count > 0 || turn->part_count > 0 || turn->has_apart;
   }
   exchange->failed = false;
   clear_batch(exchange);
+  if (store == WEIR_BESIDE_STORES) {
+    set_limits(exchange, turns, count);
+    return !exchange->failed;
+  }
   if (has_places) { /* what is released goes first: who comes behind it finds it free */
     for (size_t i = 0; i < count; i++)
       add_released(exchange, turns[i], store);
@@ -282,8 +338,8 @@ static void free_known(weir_known_batch *batch) {
   free(batch->asked);
 }
 
-/* All at once, so that the order of a key's requests is kept. A place that is acquired, a set and a
- * reset are left. */
+/* All at once, so that the order of a key's requests is kept. A place that is acquired, a set and what is
+ * done apart are left. */
 size_t weir_exchange_know(weir_turn *turn, weir_exchange_filter *filter, void *context) {
   weir_known_batch batch;
   size_t count = 0;
@@ -296,7 +352,9 @@ size_t weir_exchange_know(weir_turn *turn, weir_exchange_filter *filter, void *c
         !weir_turn_is_worth(turn, one, now_us))
       continue;
     left++;
-    if (!has_room || one->resets || one->is_of_set || one->place != WEIR_NO_PLACE) continue;
+    if (!has_room || one->apart != WEIR_ASKED_WITH_OTHERS || one->is_of_set ||
+        one->place != WEIR_NO_PLACE)
+      continue;
     write_request(turn, one, &batch.requests[count]);
     batch.limiters[count] = one->limiter;
     batch.extras[count] = weir_turn_extra(turn, one);

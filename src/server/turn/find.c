@@ -21,6 +21,9 @@ static const weir_verb_turn turns[WEIR_VERBS] = {
     [WEIR_VERB_ACQUIRE] = {weir_check_acquire, weir_fill_acquire, weir_tell_acquired, 0},
     [WEIR_VERB_RELEASE] = {weir_check_place, weir_fill_place, weir_tell_place, 0},
     [WEIR_VERB_HELD] = {weir_check_place, weir_fill_place, weir_tell_place, 0},
+    [WEIR_VERB_LIMIT_SET] = {weir_check_limit, weir_fill_limit, weir_tell_limit, 0},
+    [WEIR_VERB_LIMIT_GET] = {weir_check_limit, weir_fill_limit, weir_tell_limit, 0},
+    [WEIR_VERB_LIMIT_UNSET] = {weir_check_limit, weir_fill_limit, weir_tell_limit, 0},
 };
 
 static const weir_verb_turn *turn_of(const weir_order *order) {

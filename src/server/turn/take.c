@@ -44,7 +44,8 @@ void weir_fill_take(weir_turn *turn, const weir_order *order, const weir_meaning
 void weir_fill_reset(weir_turn *turn, const weir_order *order, const weir_meaning *found,
                      size_t request) {
   weir_asked *asked = &turn->asked[request];
-  asked->resets = turn->has_resets = true;
+  asked->apart = WEIR_ASKED_RESETS;
+  turn->has_apart = true;
   if (found->target.limiter != NULL && asked->limiter == NULL)
     asked->request.status = WEIR_TIMEOUT; /* too many wait */
   weir_fill_take(turn, order, found, request);

@@ -10,7 +10,7 @@
 #include "array.h"
 #include "clock.h"
 
-const char weir_several_stores = 0;
+const char weir_several_stores = 0, weir_beside_stores = 0;
 
 enum { SHED_RETRY_US = 50000, BYTES_KEPT = 1 << 20 };
 
@@ -36,7 +36,7 @@ void weir_turn_clear(weir_turn *turn) {
   weir_throttle *throttle = turn->registry->throttle;
   if (turn->uses_throttle) weir_throttle_end_turn(throttle, turn->loop);
   if (turn->uses_overrides) weir_descriptors_end_turn(turn->registry->descriptors, turn->loop);
-  turn->uses_throttle = turn->uses_overrides = turn->has_resets = turn->has_ends = false;
+  turn->uses_throttle = turn->uses_overrides = turn->has_apart = turn->has_ends = false;
   turn->judged_us = WEIR_TURN_NO_END;
   turn->answer_count = turn->asked_count = turn->part_count = 0;
   turn->cost_count = turn->place_count = 0;
@@ -105,7 +105,7 @@ void weir_turn_answer_alone(weir_request *request, bool allowed, weir_decision f
   request->decision.cost = request->cost;
 }
 
-/* One that settles, or resets, has no policy. */
+/* One that settles, or is done apart, has no policy. */
 void weir_turn_shed(weir_turn *turn, weir_asked *asked) {
   bool allowed = !asked->denies_shed;
   asked->limiter = NULL;
@@ -117,7 +117,8 @@ void weir_turn_shed(weir_turn *turn, weir_asked *asked) {
                                          .retry_after_us = allowed ? 0 : SHED_RETRY_US,
                                          .reset_after_us = WEIR_NOT_KNOWN,
                                          .store_status = WEIR_TIMEOUT});
-  if (asked->refuses_shed || asked->request.flags & WEIR_REQUEST_SETTLE || asked->resets)
+  if (asked->refuses_shed || asked->request.flags & WEIR_REQUEST_SETTLE ||
+      asked->apart != WEIR_ASKED_WITH_OTHERS)
     asked->request.status = WEIR_TIMEOUT;
 }
 
@@ -139,7 +140,8 @@ size_t weir_turn_add_request(weir_turn *turn, weir_turn_key key, int64_t cost, u
   added->request.decision = (weir_decision){.allowed = false};
   added->limiter = limiter;
   added->store = asks;
-  added->resets = added->denies_shed = added->refuses_shed = added->is_of_set = false;
+  added->apart = WEIR_ASKED_WITH_OTHERS;
+  added->denies_shed = added->refuses_shed = added->is_of_set = false;
   added->key = key.begin;
   added->costs = WEIR_NO_COSTS;
   added->until_us = WEIR_TURN_NO_END;

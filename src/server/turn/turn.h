@@ -23,9 +23,14 @@
 #define WEIR_NO_SET SIZE_MAX
 #define WEIR_NO_EXTRA SIZE_MAX
 #define WEIR_TURN_NO_END INT64_MAX
-/* In place of a store, of requests that are one decision over several. */
-extern const char weir_several_stores;
+/* In place of a store: of requests that are one decision over several, and of limits of keys, which may take
+ * longer to set than any loop waits for a store. */
+extern const char weir_several_stores, weir_beside_stores;
 #define WEIR_SEVERAL_STORES ((const weir_store *)(const void *)&weir_several_stores)
+#define WEIR_BESIDE_STORES ((const weir_store *)(const void *)&weir_beside_stores)
+static inline bool weir_turn_is_one_store(const weir_store *store) {
+  return store != WEIR_SEVERAL_STORES && store != WEIR_BESIDE_STORES;
+}
 
 typedef enum weir_answer_kind {
   WEIR_ANSWER_TEXT,    /* known: bytes */
@@ -72,15 +77,23 @@ typedef struct weir_answer {
   } is;
 } weir_answer;
 
+/* What is done apart, once all others are decided. */
+typedef enum weir_asked_apart {
+  WEIR_ASKED_WITH_OTHERS,
+  WEIR_ASKED_RESETS,
+  WEIR_ASKED_SETS_LIMIT,
+  WEIR_ASKED_READS_LIMIT
+} weir_asked_apart;
+
 /* A request of the turn. */
 typedef struct weir_asked {
   weir_request request;    /* its key and costs are set when it is decided */
   weir_limiter *limiter;   /* NULL: it has its answer */
   const weir_store *store; /* of the limiter: only compared */
-  bool resets;             /* its key is reset, once all others are decided */
-  bool denies_shed;        /* where too many wait: its policy denies, */
-  bool refuses_shed;       /* or there is no decision */
-  size_t key;              /* where in `bytes` its key stands */
+  weir_asked_apart apart;
+  bool denies_shed;  /* where too many wait: its policy denies, */
+  bool refuses_shed; /* or there is no decision */
+  size_t key;        /* where in `bytes` its key stands */
   size_t costs;      /* where in `costs` its own begin; WEIR_NO_COSTS: it has one for every rule */
   size_t cost_count; /* so many numbers are its own there */
   int64_t until_us;  /* of CLOCK_MONOTONIC, till when it is worth deciding, or WEIR_TURN_NO_END */
@@ -88,6 +101,9 @@ typedef struct weir_asked {
   size_t place;      /* in `places`: it acquires, releases or asks about one; or WEIR_NO_PLACE */
   size_t releases, release_count; /* in `places`: what else it releases */
   bool is_of_set;                 /* one of `sets` decides it, or lets it be asked */
+  /* Of one that sets or reads the limit of its key: as weir_limit has them. */
+  unsigned limit_kind;
+  int64_t limit, limit_for_us;
 } weir_asked;
 
 /* Requests that are decided as one: all are charged, or none. They stand side by side in turn->asked;
@@ -178,7 +194,7 @@ typedef struct weir_turn {
   size_t place_count, place_room;
   weir_asked_extra *extras;
   size_t extra_count, extra_room;
-  bool has_resets;   /* some requests are */
+  bool has_apart;    /* some requests are */
   bool has_ends;     /* some requests have one */
   int64_t judged_us; /* the end that was looked at last, */
   bool judged_over;  /* and whether it had come: the same for all who share it */
@@ -319,7 +335,7 @@ bool weir_parts_may_return(const weir_turn *turn, const weir_answer *answer);
 /* Has it go back, and notes what became of it. May wait for the store. */
 void weir_parts_return(weir_turn *turn, weir_answer *answer);
 
-/* --- what a verb does: find.c has the row of each; its functions stand in take.c, settle.c and place.c -- */
+/* --- what a verb does: find.c has the row of each; its functions stand in take.c, settle.c, place.c and limit.c */
 
 /* The meaning of a request: the limiter that answers it, or the list that its key stands in. */
 typedef struct weir_meaning {
@@ -335,6 +351,7 @@ typedef struct weir_meaning {
   unsigned flags;        /* of weir_request */
   weir_kept *kept;       /* a place that is to be entered or released; NULL: none is */
   weir_kept_state state; /* of a place that is asked about */
+  weir_limit limit;      /* of its key, that is to be set */
 } weir_meaning;
 
 typedef struct weir_verb_turn {
@@ -358,12 +375,16 @@ weir_status weir_check_settle(weir_turn *turn, const weir_order *order, weir_mea
                               weir_message *why);
 weir_status weir_check_acquire(weir_turn *turn, const weir_order *order, weir_meaning *found,
                                weir_message *why);
+weir_status weir_check_limit(weir_turn *turn, const weir_order *order, weir_meaning *found,
+                             weir_message *why);
 weir_status weir_check_place(weir_turn *turn, const weir_order *order, weir_meaning *found,
                              weir_message *why);
 
 void weir_fill_take(weir_turn *turn, const weir_order *order, const weir_meaning *found,
                     size_t request);
 void weir_fill_reset(weir_turn *turn, const weir_order *order, const weir_meaning *found,
+                     size_t request);
+void weir_fill_limit(weir_turn *turn, const weir_order *order, const weir_meaning *found,
                      size_t request);
 void weir_fill_settle(weir_turn *turn, const weir_order *order, const weir_meaning *found,
                       size_t request);
@@ -377,6 +398,8 @@ void weir_tell_decision(const weir_turn *turn, const weir_answer *answer, weir_d
 void weir_tell_taken(const weir_turn *turn, const weir_answer *answer, weir_decision *decision,
                      weir_reply *reply);
 void weir_tell_reset(const weir_turn *turn, const weir_answer *answer, weir_decision *decision,
+                     weir_reply *reply);
+void weir_tell_limit(const weir_turn *turn, const weir_answer *answer, weir_decision *decision,
                      weir_reply *reply);
 void weir_tell_settled(const weir_turn *turn, const weir_answer *answer, weir_decision *decision,
                        weir_reply *reply);

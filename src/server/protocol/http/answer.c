@@ -67,7 +67,9 @@ static void begin(int status, unsigned format, weir_bytes *out) {
   write_date(out);
   if (status == 401) weir_bytes_text(out, "WWW-Authenticate: Bearer\r\n");
   if (status == 405)
-    weir_bytes_text(out, format & WEIR_HTTP_READS ? "Allow: GET, HEAD\r\n" : "Allow: POST\r\n");
+    weir_bytes_text(out, format & WEIR_HTTP_READS  ? "Allow: GET, HEAD\r\n"
+                         : format & WEIR_HTTP_SETS ? "Allow: GET, PUT, DELETE\r\n"
+                                                   : "Allow: POST\r\n");
 }
 
 /* Writes the rest of an answer behind its fields: type, length and body. */
@@ -222,6 +224,21 @@ static void write_place(const weir_order *order, const weir_reply *reply, weir_b
   weir_bytes_text(out, "}\n");
 }
 
+/* A key of any bytes is no text of JSON: who asks knows it. */
+static void write_limit(const weir_reply *reply, weir_bytes *out) {
+  char text[WEIR_LIMIT_TEXT_BYTES];
+  const weir_limit *limit = &reply->is.limit.limit;
+  weir_limit_format(limit, text);
+  weir_bytes_text(out, "{\"limiter\":");
+  write_string(out, reply->of.name, strlen(reply->of.name));
+  weir_bytes_text(out, ",\"limit\":");
+  if (limit->kind == WEIR_KEY_LIMIT_NUMBER)
+    weir_bytes_text(out, text);
+  else
+    write_string(out, text, strlen(text));
+  weir_bytes_text(out, "}\n");
+}
+
 static void write_throttle(const weir_order *order, const weir_decision *decision,
                            weir_bytes *out) {
   bool allowed = decision->allowed || order->cost == 0;
@@ -349,6 +366,8 @@ void weir_http_answer(const weir_order *order, unsigned format,
                   find_violated(reply, fields), &body);
   else if (order->form == WEIR_HTTP_THROTTLE)
     write_throttle(order, reply->decision, &body);
+  else if (reply->kind == WEIR_REPLY_LIMIT)
+    write_limit(reply, &body);
   else if (!checks && weir_order_is(order, WEIR_VERB_OF_PLACE))
     write_place(order, reply, &body);
   else if (!checks)

@@ -145,10 +145,10 @@ bool weir_http_is_json(const weir_http_request *request, weir_http_refusal *refu
 /* --- checks -------------------------------------------------------------------------------------
  */
 
-/* Percent-decodes; in a query "+" is a blank. False: a percent sign without two digits. */
-static bool decode(weir_http_text text, weir_bytes *out) {
+/* Percent-decodes; in a query "+" is a `blank`. False: a percent sign without two digits. */
+static bool decode(weir_http_text text, char blank, weir_bytes *out) {
   for (size_t i = 0; i < text.length; i++) {
-    char c = text.bytes[i] == '+' ? ' ' : text.bytes[i];
+    char c = text.bytes[i] == '+' ? blank : text.bytes[i];
     if (c == '%') {
       if (i + 2 >= text.length) return false;
       int high = weir_http_hex_value(text.bytes[i + 1]);
@@ -201,12 +201,30 @@ static size_t read_argument(const weir_http_request *request, weir_arg arg, weir
 /* A name that was escaped, behind what call->text holds, until it is taken. False: it is wrong. */
 static bool decode_name(weir_http_call *call, weir_said *said, weir_http_refusal *refusal) {
   size_t begin = call->text.length;
-  if (!decode((weir_http_text){said->text, said->length}, &call->text))
+  if (!decode((weir_http_text){said->text, said->length}, ' ', &call->text))
     return weir_http_decline(refusal, 400, "%s: a percent sign needs two hexadecimal digits",
                              said->name);
   if (call->text.failed) return weir_http_decline(refusal, 503, "the server is short of memory");
   said->text = said->length > 0 ? call->text.data + begin : "";
   said->length = call->text.length - begin;
+  return true;
+}
+
+/* What a verb accepts and does not need. */
+static bool read_options(const weir_http_request *request, const weir_verb_row *verb,
+                         weir_http_call *call, weir_http_refusal *refusal) {
+  weir_said said;
+  for (size_t i = WEIR_ARGS; i-- > WEIR_ARG_KEYS + 1;) {
+    if (weir_verb_needs(verb, i) || !weir_verb_accepts(verb, i) || weir_args[i].query == NULL)
+      continue;
+    size_t count = read_argument(request, (weir_arg)i, call, &said);
+    if (count > 1) return weir_http_decline(refusal, 400, "%s: one is accepted", said.name);
+    size_t begin = call->text.length;
+    bool is_name = count == 1 && weir_args[i].kind == WEIR_ARG_IS_NAME;
+    if (is_name && !decode_name(call, &said, refusal)) return false;
+    if (count == 1 && !take_argument(call, (weir_arg)i, &said, refusal)) return false;
+    call->text.length = begin;
+  }
   return true;
 }
 
@@ -221,18 +239,7 @@ static bool read_query(const weir_http_request *request, const weir_verb_row *ve
   for (size_t i = WEIR_ARG_KEYS + 1; i < WEIR_ARGS; i++)
     if (weir_verb_needs(verb, i) && !take_argument(call, (weir_arg)i, &said[i], refusal))
       return false;
-  for (size_t i = WEIR_ARGS; i-- > WEIR_ARG_KEYS + 1;) {
-    if (weir_verb_needs(verb, i) || !weir_verb_accepts(verb, i) || weir_args[i].query == NULL)
-      continue;
-    size_t count = read_argument(request, (weir_arg)i, call, &said[i]);
-    if (count > 1) return weir_http_decline(refusal, 400, "%s: one is accepted", said[i].name);
-    size_t begin = call->text.length;
-    bool is_name = count == 1 && weir_args[i].kind == WEIR_ARG_IS_NAME;
-    if (is_name && !decode_name(call, &said[i], refusal)) return false;
-    if (count == 1 && !take_argument(call, (weir_arg)i, &said[i], refusal)) return false;
-    call->text.length = begin;
-  }
-  return true;
+  return read_options(request, verb, call, refusal);
 }
 
 /* The key of the client that asks, found behind the proxies that the listener trusts. */
@@ -284,7 +291,7 @@ bool weir_http_read_key(const weir_http_request *request, const weir_config_list
       if (find_argument(request->query, where->name, &value) != 1 || value.length == 0)
         return weir_http_decline(refusal, 400, "the request has no key: send one argument %s=KEY",
                                  where->name);
-      if (!decode(value, &call->text))
+      if (!decode(value, ' ', &call->text))
         return weir_http_decline(refusal, 400, "%s: a percent sign needs two hexadecimal digits",
                                  where->name);
       break;
@@ -398,6 +405,58 @@ static bool read_throttle(const weir_http_request *request, weir_http_call *call
   return true;
 }
 
+/* --- limits of keys -----------------------------------------------------------------------------
+ */
+
+bool weir_http_is_limit(const weir_http_request *request) {
+  size_t length = strlen(WEIR_VERB_LIMITS);
+  return request->path.length >= length &&
+         memcmp(request->path.bytes, WEIR_VERB_LIMITS, length) == 0;
+}
+
+/* A body is the limit as text, or the same as a string of JSON. */
+static bool read_value(const weir_http_request *request, weir_http_call *call,
+                       weir_http_refusal *refusal) {
+  weir_http_text text = request->body;
+  json_error_t error;
+  while (text.length > 0 && memchr(" \t\r\n", text.bytes[text.length - 1], 4) != NULL)
+    text.length--;
+  if (text.length > 0 && text.bytes[0] == '"') {
+    call->body = json_loadb(text.bytes, text.length, JSON_DECODE_ANY, &error);
+    text = (weir_http_text){call->body != NULL ? json_string_value(call->body) : "",
+                            json_string_length(call->body)};
+  }
+  const weir_said said = {.text = text.bytes, .length = text.length};
+  return take_argument(call, WEIR_ARG_VALUE, &said, refusal);
+}
+
+/* PUT, GET and DELETE of /limits/LIMITER/KEY?for=30d. A key may have "/" in it. */
+static bool read_limit(const weir_http_request *request, weir_http_call *call,
+                       weir_http_refusal *refusal) {
+  weir_order *order = &call->order;
+  size_t row = 0;
+  while (row < WEIR_VERBS &&
+         (weir_verbs[row].method == NULL || !weir_http_is(request->method, weir_verbs[row].method)))
+    row++;
+  if (row == WEIR_VERBS) return weir_http_decline(refusal, 405, "PUT, GET and DELETE are accepted");
+  order->verb = &weir_verbs[row];
+  order->form = WEIR_HTTP_DECISION;
+  order->limiter = request->path.bytes + strlen(WEIR_VERB_LIMITS);
+  const char *end = request->path.bytes + request->path.length;
+  const char *slash = memchr(order->limiter, '/', (size_t)(end - order->limiter));
+  if (slash == NULL || slash == order->limiter || slash + 1 == end)
+    return weir_http_decline(refusal, 404, "/limits/LIMITER/KEY is accepted");
+  order->limiter_length = (size_t)(slash - order->limiter);
+  if (!decode((weir_http_text){slash + 1, (size_t)(end - slash - 1)}, '+', &call->text))
+    return weir_http_decline(refusal, 400, "the key: a percent sign needs two hexadecimal digits");
+  if (call->text.failed) return weir_http_decline(refusal, 503, "the server is short of memory");
+  order->key = call->text.data;
+  order->key_length = call->text.length;
+  if (weir_verb_needs(order->verb, WEIR_ARG_VALUE) && !read_value(request, call, refusal))
+    return false;
+  return read_options(request, order->verb, call, refusal);
+}
+
 /* --- all ----------------------------------------------------------------------------------------
  */
 
@@ -435,17 +494,19 @@ static bool decline_path(weir_http_refusal *refusal) {
     snprintf(first, sizeof first, "%s%s", weir_verbs[i].path, paths[0] == '\0' ? "LIMITER" : "");
     weir_word_list(paths, sizeof paths, first, i == last);
   }
-  for (size_t i = 0; i < WEIR_VERBS + OTHERS; i++)
-    weir_word_list(posts, sizeof posts,
-                   i < WEIR_VERBS ? weir_verbs[i].post : others[i - WEIR_VERBS].path,
-                   i + 1 == WEIR_VERBS + OTHERS);
-  return weir_http_decline(refusal, 404, "there are %s alike, and for POST %s", paths, posts);
+  for (size_t i = 0; i < WEIR_VERBS + OTHERS; i++) {
+    const char *post = i < WEIR_VERBS ? weir_verbs[i].post : others[i - WEIR_VERBS].path;
+    if (post != NULL) weir_word_list(posts, sizeof posts, post, i + 1 == WEIR_VERBS + OTHERS);
+  }
+  return weir_http_decline(refusal, 404, "there are %s alike, %sLIMITER/KEY, and for POST %s",
+                           paths, WEIR_VERB_LIMITS, posts);
 }
 
 bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
                          weir_http_refusal *refusal) {
   const weir_verb_row *row = find_check(request);
   size_t other = 0;
+  if (weir_http_is_limit(request)) return read_limit(request, call, refusal);
   if (row != NULL) {
     weir_order *order = &call->order;
     size_t length = strlen(row->path);
@@ -456,7 +517,8 @@ bool weir_http_read_call(const weir_http_request *request, weir_http_call *call,
     return read_query(request, row, call, refusal);
   }
   for (size_t i = 0; row == NULL && i < WEIR_VERBS; i++)
-    if (weir_http_is_path(request, weir_verbs[i].post)) row = &weir_verbs[i];
+    if (weir_verbs[i].post != NULL && weir_http_is_path(request, weir_verbs[i].post))
+      row = &weir_verbs[i];
   while (row == NULL && other < OTHERS && !weir_http_is_path(request, others[other].path))
     other++;
   if (other == OTHERS) return decline_path(refusal);

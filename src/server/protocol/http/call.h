@@ -91,7 +91,8 @@ enum weir_http_form {
 enum weir_http_format {
   WEIR_HTTP_CLOSES = 1 << 0,
   WEIR_HTTP_HEAD = 1 << 1,
-  WEIR_HTTP_READS = 1 << 2 /* GET and HEAD are what a 405 allows; else POST is */
+  WEIR_HTTP_READS = 1 << 2, /* GET and HEAD are what a 405 allows; */
+  WEIR_HTTP_SETS = 1 << 3   /* or GET, PUT and DELETE; else POST is */
 };
 
 /* One call. Zero it before use, and free what it holds when the request has been passed on. */
@@ -134,6 +135,9 @@ bool weir_http_is_from_here(const weir_http_request *request, const weir_config_
 /* Whether the path is one that proxies ask for, such as /check/LIMITER: with the fields of
  * the browser that asks them, so it may come from anywhere. */
 bool weir_http_is_check(const weir_http_request *request);
+
+/* Whether the path is that of a key's limit. */
+bool weir_http_is_limit(const weir_http_request *request);
 
 /* Whether the value of "Authorization" shows one of these tokens; none are needed: true. */
 bool weir_http_is_token(weir_http_text shown, const weir_config_credential *tokens, size_t count);

@@ -260,6 +260,8 @@ static weir_arg find_word(const weir_verb_row *verb, const weir_resp_argument *w
 /* COMMAND limiter key, what the verb needs, and then words, most with a value behind them. */
 static weir_resp_outcome run_verb(const weir_resp_call *call) {
   const weir_resp_argument *arguments = call->arguments;
+  if (call->row->flags & WEIR_VERB_OF_LIMIT && !call->server->sets_limits)
+    return refuse(call, "WEIR.LIMIT is off: sets_limits of this listener");
   *call->order = (weir_order){.verb = call->row,
                               .form = pairs_of(call->session),
                               .limiter = arguments[1].bytes,
@@ -377,12 +379,20 @@ static const command *find_command(const weir_resp_argument *name) {
   return NULL;
 }
 
-/* NULL: it is none, as anything with no dot behind four letters. */
-static const weir_verb_row *find_verb(const weir_resp_argument *name) {
+/* NULL: it is none, as anything with no dot behind four letters; or a command of several whose word is none,
+ * which is answered. */
+static const weir_verb_row *find_verb(const weir_resp_call *call, bool *refused) {
+  const weir_resp_argument *name = &call->arguments[0];
   enum { DOT = 4 }; /* of "WEIR." */
   bool may_be = name->length > DOT && name->bytes[DOT] == '.';
-  for (size_t i = 0; may_be && i < WEIR_VERBS; i++)
-    if (is(name, weir_verbs[i].resp)) return &weir_verbs[i];
+  bool has_words = false;
+  for (size_t i = 0; may_be && i < WEIR_VERBS; i++) {
+    const weir_verb_row *row = &weir_verbs[i];
+    if (!is(name, row->resp)) continue;
+    has_words = row->word != NULL;
+    if (!has_words || (call->count > 1 && is(&call->arguments[1], row->word))) return row;
+  }
+  *refused = has_words;
   return NULL;
 }
 
@@ -412,7 +422,8 @@ weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_serv
                           .room = room};
   command verb;
   const command *found = &verb;
-  asked.row = find_verb(&request->arguments[0]);
+  bool has_no_word = false;
+  asked.row = find_verb(&asked, &has_no_word);
   if (asked.row != NULL)
     verb = describe(asked.row);
   else
@@ -420,7 +431,12 @@ weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_serv
   if (!session->known && server->credential_count == 0) session->known = true;
   if (!session->known && (found == NULL || !found->anybody))
     return say(&asked, "-NOAUTH Authentication required.\r\n");
+  if (has_no_word) return refuse(&asked, "WEIR.LIMIT: SET, GET and UNSET are accepted");
   if (found == NULL) return refuse_unknown(&asked);
+  if (asked.row != NULL && asked.row->word != NULL) {
+    asked.arguments++;
+    asked.count--;
+  }
   if (asked.count < found->least || asked.count > found->most) {
     weir_bytes_format(out, "-ERR wrong number of arguments for '%s' command\r\n", found->name);
     return WEIR_RESP_ANSWERED;
@@ -560,6 +576,12 @@ void weir_resp_answer(const weir_order *order, const weir_reply *reply, weir_byt
   }
   if (weir_order_is(order, WEIR_VERB_OF_PLACE)) {
     write_place(out, order, reply);
+    return;
+  }
+  if (reply->kind == WEIR_REPLY_LIMIT && !weir_order_is(order, WEIR_VERB_SETS_LIMIT)) {
+    char text[WEIR_LIMIT_TEXT_BYTES];
+    weir_limit_format(&reply->is.limit.limit, text);
+    weir_resp_bulk(out, text, strlen(text));
     return;
   }
   if (decision == NULL) {

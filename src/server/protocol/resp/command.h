@@ -84,6 +84,7 @@ typedef struct weir_resp_server {
   size_t credential_count; /* 0: none is asked for */
   bool throttle;           /* CL.THROTTLE */
   bool throttlecrab;       /* THROTTLE */
+  bool sets_limits;        /* WEIR.LIMIT */
   size_t key_most;         /* bytes of a key */
   /* How many keys the limiter or group of this name is asked with; NULL: one each. */
   size_t (*count_keys)(const void *context, const char *name, size_t length);
