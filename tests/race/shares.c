@@ -1,8 +1,8 @@
-/* shares --store URL [--load pair|crowd|bursts|many] [--cells N] [--seconds N] [--kills]
- *        [--used PERCENT] [--least PERCENT]
+/* shares --store URL [--load pair|crowd|bursts|many|all] [--cells N] [--cell MS] [--rate N] [--seconds N]
+ *        [--kills] [--used PERCENT] [--least PERCENT]
  *
- * Eight processes, whose clocks differ, ask for the tenants of one pool of 1000/s in N cells of 500 ms. What
- * is checked:
+ * Eight processes, whose clocks differ, ask for the tenants of one pool of 1000/s (--rate) in 30 cells of
+ * 500 ms (--cells, --cell). What is checked:
  *
  *   never more than the limit in any W of decision stamps, by those who live and those who died
  *   a tenant that asked for no more than its floor in a cell was denied nothing there
@@ -12,6 +12,7 @@
  *   pair    two tenants of one weight, floors of 80 %: a asks for 300 % of the limit, b for 40 % of its half
  *   crowd   ten tenants, floors of 50 %: one asks for 300 %, the others for their part, half of it, or twice
  *   many    a hundred tenants, floors of 50 %: one asks for 300 %, the others for a tenth of their floors
+ *   all     a hundred tenants, floors of 50 %: nine ask for ten times their part, the others for twice
  *   bursts  ten tenants that ask for three times their part, in bursts
  *
  * With --kills a process is killed every 300 ms, and another takes its place. URL may be the name of an
@@ -25,14 +26,16 @@
 #include <unistd.h>
 #include <weir/weir.h>
 
+#include "faults/bound.h"
 #include "faults/ground.h"
 #include "rule/rule.h"
+#include "store/store.h"
 
 enum {
   PROCESSES = 8,
   TENANTS_MOST = 100,
   LISTED = 10, /* of what tenants ask for; the others ask as the last */
-  NOTES_MOST = 1 << 21,
+  NOTES_MOST = 1 << 23,
   CELLS_MOST = 4096,
   BATCH = 64,
   CLOCK_ERROR_US = 10000,
@@ -53,6 +56,7 @@ typedef struct note {
 static struct {
   char key[KEY_BYTES];
   _Atomic size_t used;
+  _Atomic uint64_t operations, round_trips; /* of all */
   note notes[NOTES_MOST];
 } * common;
 
@@ -67,6 +71,7 @@ static const load loads[] = {
     {"pair", 80, 2, {3, 0.2}, 0, 0},
     {"crowd", 50, 10, {3, 0.1, 0.1, 0.05, 0.05, 0.05, 0.2, 0.2, 0.02, 0.02}, 0, 0},
     {"many", 50, 100, {3, .0005, .0005, .0005, .0005, .0005, .0005, .0005, .0005, .0005}, 0, 0},
+    {"all", 50, 100, {.1, .1, .1, .1, .1, .1, .1, .1, .1, .02}, 0, 0},
     {"bursts", 50, 10, {0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3}, 1.5, 3},
 };
 
@@ -75,11 +80,16 @@ static struct {
   const load *load;
   char text[RULE_BYTES], names[TENANTS_MOST][NAME_BYTES];
   weir_rule rule;
-  int cells;
-  int64_t seconds;
+  int64_t cells, cell_ms, rate, seconds;
   bool kills;
   double used, least;
-} settings = {.load = loads, .cells = 30, .seconds = 45, .used = 90, .least = 80};
+} settings = {.load = loads,
+              .cells = 30,
+              .cell_ms = 500,
+              .rate = 1000,
+              .seconds = 45,
+              .used = 90,
+              .least = 80};
 
 /* --- a child ------------------------------------------------------------------------------------
  */
@@ -161,6 +171,24 @@ static void ask(weir_limiter *limiter, schedule *when) {
   write_notes(requests, tenants, count, now_us);
 }
 
+/* The store's own backend, with all that it executes counted. */
+static const weir_backend *executes;
+
+static void count_and_execute(void *handle, weir_operation *operations, size_t count,
+                              int64_t deadline_us, weir_message *message) {
+  atomic_fetch_add(&common->operations, count);
+  atomic_fetch_add(&common->round_trips, 1);
+  executes->exec(handle, operations, count, deadline_us, message);
+}
+
+static void count_operations(weir_store *store) {
+  static weir_backend counted;
+  executes = store->backend;
+  counted = *executes;
+  counted.exec = count_and_execute;
+  store->backend = &counted;
+}
+
 static void run_child(void *context) {
   int number = *(int *)context;
   weir_message message = {""};
@@ -175,6 +203,7 @@ static void run_child(void *context) {
   if (weir_store_open(settings.url, &store, &message) != WEIR_OK ||
       weir_limiter_create(store, settings.text, &options, &limiter, &message) != WEIR_OK)
     give_up("%s", message.text);
+  count_operations(store);
   for (int i = 0; i < settings.load->tenants; i++)
     when.next_us[i] = real_time_us();
   for (;;)
@@ -184,21 +213,17 @@ static void run_child(void *context) {
 /* --- the parent ---------------------------------------------------------------------------------
  */
 
-static int by_stamp(const void *one, const void *other) {
-  int64_t a = ((const note *)one)->at_us, b = ((const note *)other)->at_us;
-  return a < b ? -1 : a > b;
-}
-
-static int64_t most_in_period(const note *notes, size_t count) {
-  int64_t most = 0, inside = 0;
-  size_t first = 0;
-  for (size_t i = 0; i < count; i++) {
-    inside += notes[i].admitted;
-    for (; notes[first].at_us <= notes[i].at_us - settings.rule.period_us; first++)
-      inside -= notes[first].admitted;
-    if (inside > most) most = inside;
-  }
-  return most;
+/* What was admitted, in the worst period. */
+static worst worst_period(const note *notes, size_t count) {
+  promise given = promise_of(&settings.rule, 1, 0, 0);
+  admission *admissions = calloc(count, sizeof *admissions);
+  size_t admitted = 0;
+  if (admissions == NULL) give_up("no memory");
+  for (size_t i = 0; i < count; i++)
+    if (notes[i].admitted) admissions[admitted++] = (admission){notes[i].at_us, 1};
+  worst found = find_worst(&given, admissions, admitted, NULL, 0);
+  free(admissions);
+  return found;
 }
 
 /* By cell and tenant. What had no answer in time was asked for, and is neither got nor denied. */
@@ -239,9 +264,12 @@ static int denied_floors(int cells, int *within) {
 
 static int collect(const note *notes, size_t count, size_t *failed) {
   int cells = 0;
+  int64_t first = INT64_MAX;
+  for (size_t i = 0; i < count; i++)
+    if (notes[i].at_us / settings.rule.cell_us < first)
+      first = notes[i].at_us / settings.rule.cell_us;
   for (size_t i = 0; i < count; i++) {
-    int64_t cell = (notes[i].at_us - notes[0].at_us + notes[0].at_us % settings.rule.cell_us) /
-                   settings.rule.cell_us;
+    int64_t cell = notes[i].at_us / settings.rule.cell_us - first;
     if (cell >= CELLS_MOST) give_up("too many cells");
     if (cell >= cells) cells = (int)cell + 1;
     asked[cell][notes[i].tenant]++;
@@ -281,16 +309,18 @@ static bool report(int killed) {
   for (size_t i = 0; i < all; i++)
     if (common->notes[i].whole) common->notes[count++] = common->notes[i];
   if (count == 0) give_up("nothing was asked");
-  qsort(common->notes, count, sizeof(note), by_stamp);
   int cells = collect(common->notes, count, &failed);
-  int64_t most = most_in_period(common->notes, count);
+  worst most = worst_period(common->notes, count);
   int refused = denied_floors(cells, &within);
   printf("%s, %.60s on %s: %zu asked, %zu without an answer, %d killed; at most %" PRId64
          " of %" PRId64 " in a period; %d of %d within floors denied\n",
-         settings.load->name, settings.text, settings.url, count, failed, killed, most,
-         settings.rule.limit, refused, within);
+         settings.load->name, settings.text, settings.url, count, failed, killed, most.admitted,
+         most.bound, refused, within);
+  printf("  %.2f operations and %.2f round trips a decision, %.0f decisions a process and cell\n",
+         (double)common->operations / (double)count, (double)common->round_trips / (double)count,
+         (double)count / PROCESSES / cells);
   bool fair = is_fair(cells);
-  return most <= settings.rule.limit && refused == 0 && fair;
+  return most.excess <= 0 && refused == 0 && fair;
 }
 
 static void read_arguments(int count, char **arguments) {
@@ -301,7 +331,9 @@ static void read_arguments(int count, char **arguments) {
     const char *value = i + 1 < count ? arguments[i + 1] : "";
     if (strcmp(arguments[i], "--store") == 0) url = value;
     if (strcmp(arguments[i], "--seconds") == 0) settings.seconds = strtol(value, NULL, 10);
-    if (strcmp(arguments[i], "--cells") == 0) settings.cells = (int)strtol(value, NULL, 10);
+    if (strcmp(arguments[i], "--cells") == 0) settings.cells = strtol(value, NULL, 10);
+    if (strcmp(arguments[i], "--cell") == 0) settings.cell_ms = strtol(value, NULL, 10);
+    if (strcmp(arguments[i], "--rate") == 0) settings.rate = strtol(value, NULL, 10);
     if (strcmp(arguments[i], "--used") == 0) settings.used = strtod(value, NULL);
     if (strcmp(arguments[i], "--least") == 0) settings.least = strtod(value, NULL);
     if (strcmp(arguments[i], "--kills") == 0) settings.kills = true;
@@ -312,12 +344,14 @@ static void read_arguments(int count, char **arguments) {
   if (url != NULL && getenv(url) != NULL) url = getenv(url);
   if (url == NULL || settings.seconds < 1)
     give_up(
-        "usage: shares --store URL [--load NAME] [--cells N] [--seconds N] [--kills]\n"
-        "       [--used PERCENT] [--least PERCENT]");
+        "usage: shares --store URL [--load NAME] [--cells N] [--cell MS] [--rate N]\n"
+        "       [--seconds N] [--kills] [--used PERCENT] [--least PERCENT]");
   snprintf(settings.url, URL_BYTES, "%s", url);
-  int used = snprintf(settings.text, RULE_BYTES,
-                      "shared-window:%d/%dms,cells=%d,floors=%d%%,weights=", 500 * settings.cells,
-                      500 * settings.cells, settings.cells, settings.load->floors);
+  int64_t period_ms = settings.cells * settings.cell_ms;
+  int used =
+      snprintf(settings.text, RULE_BYTES,
+               "shared-window:%" PRId64 "/%" PRId64 "ms,cells=%" PRId64 ",floors=%d%%,weights=",
+               settings.rate * period_ms / 1000, period_ms, settings.cells, settings.load->floors);
   for (int i = 0; i < settings.load->tenants; i++) {
     snprintf(settings.names[i], NAME_BYTES, "t%d", i);
     used += snprintf(settings.text + used, RULE_BYTES - (size_t)used, "%s%s:1", i > 0 ? "|" : "",
