@@ -65,15 +65,15 @@ static const struct {
 } bad[] = {
     {"shared-window:60000/1m", "needs weights=", "weights=north:5|south:3"},
     {"shared-window:60000/1m,floors=50%", "needs weights=", "weights=north:5|south:3"},
-    {"shared-window:60000/1m,weights=", "weights=", "1 to 1000000"},
-    {"shared-window:60000/1m,weights=a", "weights=a", "1 to 1000000"},
-    {"shared-window:60000/1m,weights=a:0", "weights=a:0", "1 to 1000000"},
-    {"shared-window:60000/1m,weights=a:1000001", "weights=a:1000001", "1 to 1000000"},
-    {"shared-window:60000/1m,weights=a:1|", "weights=a:1|", "1 to 1000000"},
-    {"shared-window:60000/1m,weights=|a:1", "weights=|a:1", "1 to 1000000"},
-    {"shared-window:60000/1m,weights=:1", "weights=:1", "a name of 1 to 64"},
-    {"shared-window:60000/1m,weights=a b:1", "weights=a b:1", "A-Z a-z 0-9 _ . -"},
-    {"shared-window:60000/1m,weights=a:1|b:2|a:1", "weights=a:1|b:2|a:1", "each tenant once"},
+    {"shared-window:60000/1m,weights=", "weights= has \"\"", "1 to 1000000"},
+    {"shared-window:60000/1m,weights=a", "weights= has \"a\"", "1 to 1000000"},
+    {"shared-window:60000/1m,weights=b:1|a:0|c:1", "weights= has \"a:0\"", "1 to 1000000"},
+    {"shared-window:60000/1m,weights=a:1000001", "weights= has \"a:1000001\"", "1 to 1000000"},
+    {"shared-window:60000/1m,weights=a:1|", "weights= has \"\"", "1 to 1000000"},
+    {"shared-window:60000/1m,weights=|a:1", "weights= has \"\"", "1 to 1000000"},
+    {"shared-window:60000/1m,weights=:1", "weights= has \":1\"", "names of 1 to 64"},
+    {"shared-window:60000/1m,weights=a b:1", "weights= has \"a b:1\"", "A-Z a-z 0-9 _ . -"},
+    {"shared-window:60000/1m,weights=a:1|b:2|a:1", "tenant \"a\" twice", "each tenant once"},
     {"shared-window:60000/1m,weights=a:1,floors=0%", "floors=0%", "1% to 100%"},
     {"shared-window:60000/1m,weights=a:1,floors=101%", "floors=101%", "1% to 100%"},
     {"shared-window:60000/1m,weights=a:1,floors=50", "floors=50", "1% to 100%"},
@@ -113,6 +113,31 @@ static void says_what_is_wrong_and_what_is_accepted(void **state) {
   }
 }
 
+static void more_tenants_than_there_is_room_for_are_refused(void **state) {
+  (void)state;
+  char text[WEIR_RULE_TEXT_BYTES + WEIR_WEIGHTS_MOST], *at = text;
+  weir_stack stack;
+  weir_message message = {""};
+  at += sprintf(at, "shared-window:1000000/1m,weights=");
+  for (int i = 0; i < 180; i++)
+    at += sprintf(at, "%stenant%d:1", i > 0 ? "|" : "", i);
+  assert_int_equal(weir_stack_parse(text, 64, &stack, &message), WEIR_BAD_RULE);
+  if (strstr(message.text, "weights= is 2049 bytes long: accepted are up to 2048") == NULL)
+    fail_msg("%s", message.text);
+}
+
+/* Two texts that mean the same are written as one, so that nobody is warned of them. */
+static void is_written_in_one_way(void **state) {
+  (void)state;
+  char one[WEIR_RULE_TEXT_BYTES + WEIR_WEIGHTS_MOST], other[sizeof one];
+  weir_rule rule = parsed("shared-window:60000/1m,weights=b:2|a.b:3|ab:01|a:0005");
+  weir_rule_write(&rule, one);
+  assert_string_equal(one, "shared-window:60000/1m,floors=50%,weights=a:5|a.b:3|ab:1|b:2");
+  rule = parsed(one);
+  weir_rule_write(&rule, other);
+  assert_string_equal(one, other);
+}
+
 /* A limit that is told as the least is one. */
 static void the_least_limit_that_is_told_is_accepted(void **state) {
   (void)state;
@@ -134,7 +159,9 @@ static void takes_many_tenants(void **state) {
   assert_int_equal(weir_rule_floor(&rule, weir_rule_weight(&rule, "tenant-99", 9)), 9);
   char written[WEIR_RULE_TEXT_BYTES + WEIR_WEIGHTS_MOST];
   weir_rule_write(&rule, written);
-  assert_string_equal(written, text);
+  rule = parsed(written);
+  assert_int_equal(rule.weight_of_all, 100);
+  assert_int_equal(strlen(written), strlen(text));
 }
 
 int main(void) {
@@ -142,6 +169,8 @@ int main(void) {
       cmocka_unit_test(has_cells_of_a_second_or_more_unless_told),
       cmocka_unit_test(divides_the_floors_by_weight),
       cmocka_unit_test(says_what_is_wrong_and_what_is_accepted),
+      cmocka_unit_test(more_tenants_than_there_is_room_for_are_refused),
+      cmocka_unit_test(is_written_in_one_way),
       cmocka_unit_test(the_least_limit_that_is_told_is_accepted),
       cmocka_unit_test(takes_many_tenants),
   };

@@ -76,10 +76,11 @@ weir_status weir_rule_measure(weir_rule *rule, weir_message *message);
 /* How many cells a shared window has that says nothing of them. In shares.c, as is the rest. */
 int weir_shares_cells(int64_t period_us);
 
-/* Takes in what weights= says; false: it is none that is accepted. */
-bool weir_shares_read(weir_rule *rule, const char *text, size_t length);
+/* "north:5|south:3", in the order of the names; returns its length, which is no more than that of what was
+ * read. */
+int weir_shares_write(const weir_rule *rule, char *text, size_t size);
 
-/* Finds cells, floors and weights; fails where a floor comes to nothing. */
+/* Checks the tenants, and finds cells, floors and weights; fails where a floor comes to nothing. */
 weir_status weir_shares_measure(weir_rule *rule, weir_message *message);
 
 #endif

@@ -99,10 +99,7 @@ static const struct option {
     [CELLS] = {"cells", true, WEIR_KIND_CELLS, 0, "accepted are 1, 2, 4, 8, 16, 32 and 64"},
     [SHARED_CELLS] = {"cells", true, WEIR_KIND_SHARED, 0, "accepted are 8 to 60"},
     [FLOORS] = {"floors", true, WEIR_KIND_SHARED, 0, "accepted are 1% to 100%"},
-    [WEIGHTS] =
-        {"weights", true, WEIR_KIND_SHARED, 0,
-         "accepted are tenants and their weights, each tenant once: north:5|south:3, a name of 1 "
-         "to 64 of A-Z a-z 0-9 _ . - and a weight of 1 to 1000000, together 2048 bytes or less"},
+    [WEIGHTS] = {"weights", true, WEIR_KIND_SHARED, 0, NULL /* see weir_shares_measure() */},
     [STRICT] = {"strict", false, WEIR_KIND_CELLS, 0, "strict takes no value"},
     [COUNT] = {"count", true, WEIR_KIND_COUNTS, 0, "accepted are admitted and all"},
     [BURST] = {"burst", true, WEIR_KIND_MOVES, WEIR_KIND_PLACES, "accepted are 1 to 1000000000"},
@@ -148,7 +145,9 @@ static bool read_value(option_name option, piece value, weir_rule *rule) {
       rule->floors = (int)read_number(value, 100);
       return rule->floors >= 1;
     case WEIGHTS:
-      return weir_shares_read(rule, value.text, value.length);
+      rule->weights = value.text;
+      rule->weights_length = value.length;
+      return true;
     case STRICT:
       return rule->strict = value.text == NULL;
     case COUNT:
@@ -401,9 +400,10 @@ void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]) {
   bool shared = weir_rule_is_shared(rule);
   if (rule->cells != (shared ? weir_shares_cells(rule->period_us) : weir_kinds[rule->kind].cells))
     at += snprintf(at, (size_t)(end - at), ",cells=%d", rule->cells);
-  if (shared)
-    at += snprintf(at, (size_t)(end - at), ",floors=%d%%,weights=%.*s", rule->floors,
-                   (int)rule->weights_length, rule->weights);
+  if (shared) {
+    at += snprintf(at, (size_t)(end - at), ",floors=%d%%,weights=", rule->floors);
+    at += weir_shares_write(rule, at, (size_t)(end - at));
+  }
   if (rule->strict) at += snprintf(at, (size_t)(end - at), ",strict");
   if (bursts && rule->burst != rule->limit)
     at += snprintf(at, (size_t)(end - at), ",burst=%" PRId64, rule->burst);

@@ -6,6 +6,8 @@
  * N + 2 of them are at most L: an interval of the length W meets N + 1 cells, and another may still have
  * floors on their way. */
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <weir/backend.h>
 #include <weir/duration.h>
@@ -42,24 +44,70 @@ int64_t weir_rule_floor(const weir_rule *rule, int64_t weight) {
   return rule->floor_of_cell * weight / rule->weight_of_all;
 }
 
-bool weir_shares_read(weir_rule *rule, const char *text, size_t length) {
-  const char *at = text, *end = text + length;
-  share next;
-  if (length > WEIR_WEIGHTS_MOST || length == 0 || end[-1] == '|') return false;
-  rule->weights = text;
-  while (at < end) {
-    rule->weights_length = (size_t)(at - text); /* those before it */
-    if (!next_share(&at, end, &next)) return false;
-    if (weir_rule_weight(rule, next.part.name, next.part.name_length) > 0) return false;
+/* Whether one name comes before another. */
+static bool is_before(const weir_part *one, const weir_part *other) {
+  size_t shorter = one->name_length < other->name_length ? one->name_length : other->name_length;
+  int order = memcmp(one->name, other->name, shorter);
+  return order < 0 || (order == 0 && one->name_length < other->name_length);
+}
+
+int weir_shares_write(const weir_rule *rule, char *text, size_t size) {
+  share next, first = {.weight = 0}, last = first;
+  char *at = text, *end = text + size;
+  for (;; last = first) {
+    first.weight = 0;
+    for (const char *from = rule->weights; next_share(&from, end_of(rule), &next);)
+      if ((last.weight == 0 || is_before(&last.part, &next.part)) &&
+          (first.weight == 0 || is_before(&next.part, &first.part)))
+        first = next;
+    if (first.weight == 0) return (int)(at - text);
+    at += snprintf(at, (size_t)(end - at), "%s%.*s:%" PRId64, at == text ? "" : "|",
+                   (int)first.part.name_length, first.part.name, first.weight);
   }
-  rule->weights_length = length;
-  return true;
 }
 
 int weir_shares_cells(int64_t period_us) {
   int64_t seconds = period_us / 1000000;
   if (seconds > WEIR_SHARED_CELLS_MOST) return WEIR_SHARED_CELLS_MOST;
   return seconds < WEIR_SHARED_CELLS_LEAST ? WEIR_SHARED_CELLS_LEAST : (int)seconds;
+}
+
+/* Tells what is wrong with a list of tenants, at the first that is none. */
+static weir_status refuse_weights(const char *at, const char *end, weir_message *message) {
+  const char *stop = at < end ? memchr(at, '|', (size_t)(end - at)) : NULL;
+  int length = (int)((stop != NULL ? stop : end) - at);
+  weir_message_set(message,
+                   "weights= has \"%.*s\", which is no tenant with its weight: accepted are "
+                   "north:5|south:3, names of 1 to %d of A-Z a-z 0-9 _ . - and weights of 1 to %d",
+                   length < WEIR_TENANT_MOST ? length : WEIR_TENANT_MOST, at, WEIR_TENANT_MOST,
+                   WEIR_WEIGHT_MOST);
+  return WEIR_BAD_RULE;
+}
+
+/* Each name once: of those that are read so far, as the rule has them. */
+static weir_status check_weights(weir_rule *rule, weir_message *message) {
+  size_t length = rule->weights_length;
+  const char *at = rule->weights, *end = end_of(rule);
+  share next;
+  if (length > WEIR_WEIGHTS_MOST) {
+    weir_message_set(message, "weights= is %zu bytes long: accepted are up to %d, or fewer tenants",
+                     length, WEIR_WEIGHTS_MOST);
+    return WEIR_BAD_RULE;
+  }
+  if (length == 0 || end[-1] == '|') return refuse_weights(end, end, message);
+  while (at < end) {
+    const char *from = at;
+    if (!next_share(&at, end, &next)) return refuse_weights(from, end, message);
+    rule->weights_length = (size_t)(from - rule->weights);
+    if (weir_rule_weight(rule, next.part.name, next.part.name_length) > 0) {
+      weir_message_set(message,
+                       "weights= names tenant \"%.*s\" twice: accepted is each tenant once",
+                       (int)next.part.name_length, next.part.name);
+      return WEIR_BAD_RULE;
+    }
+  }
+  rule->weights_length = length;
+  return WEIR_OK;
 }
 
 static weir_status check_cells(const weir_rule *rule, weir_message *message) {
@@ -93,12 +141,14 @@ static weir_status check_floors(const weir_rule *rule, const share *least, weir_
 weir_status weir_shares_measure(weir_rule *rule, weir_message *message) {
   enum { FLOORS_DEFAULT = 50 };
   share next, least = {.weight = WEIR_WEIGHT_MOST + 1};
-  if (rule->weights_length == 0) {
+  if (rule->weights == NULL) {
     weir_message_set(message,
                      "%s needs weights=, its tenants and their parts: weights=north:5|south:3",
                      weir_rule_kind_name(rule->kind));
     return WEIR_BAD_RULE;
   }
+  weir_status status = check_weights(rule, message);
+  if (status != WEIR_OK) return status;
   if (rule->cells == weir_kinds[rule->kind].cells) rule->cells = weir_shares_cells(rule->period_us);
   if (rule->floors == 0) rule->floors = FLOORS_DEFAULT;
   rule->weight_of_all = 0;
@@ -107,6 +157,6 @@ weir_status weir_shares_measure(weir_rule *rule, weir_message *message) {
     if (next.weight < least.weight) least = next;
   }
   rule->floor_of_cell = rule->floors * rule->limit / (100 * (rule->cells + 2));
-  weir_status status = check_cells(rule, message);
+  status = check_cells(rule, message);
   return status == WEIR_OK ? check_floors(rule, &least, message) : status;
 }
