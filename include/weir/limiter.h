@@ -39,7 +39,8 @@ typedef struct weir_limiter weir_limiter;
  *
  *   sliding-window   cells=N, a power of two, 1 to 64, default 4; 1 is the weighted estimate over
  *                    two windows. strict: never more than LIMIT in any PERIOD
- *   shared-window    weights=TENANT:WEIGHT|..., 1 to 1000000, together 2048 bytes: must be given. Who is not named has
+ *   shared-window    weights=TENANT:WEIGHT|..., 1 to 1000000, together 2048 bytes; others=WEIGHT, of all
+ *                    that are not named; one of both must be given. Without others= who is not named has
  *                    no floor, and borrows as one of weight 1. floors=P%, 1% to 100%, default 50%: the
  *                    part of LIMIT in floors. cells=N, 8 to 60, each 500ms or more: default 60, fewer
  *                    where they would be shorter than 1s. Alone, without another rule; docs/shares.md

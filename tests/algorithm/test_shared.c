@@ -46,9 +46,9 @@ static void lends_what_all_floors_leave(void **state) {
   assert_int_equal(rule->capacity, 1000 - 9 * 50);
 
   /* What a cell from before holds counts until it leaves: floors of later cells take its place. */
-  cells[3] = (weir_pool_cell){30, 340, BEGIN + 9 * SECOND};
+  cells[3] = (weir_pool_cell){25, 5, 340, BEGIN + 9 * SECOND};
   assert_int_equal(weir_pool_lendable(rule, cells, 1000, 100000), 1000 - 370 - 50 - 3 * 50);
-  cells[0] = (weir_pool_cell){50, 350, BEGIN + 9 * SECOND};
+  cells[0] = (weir_pool_cell){50, 0, 350, BEGIN + 9 * SECOND};
   assert_int_equal(weir_pool_lendable(rule, cells, 1000, 100000), 1000 - 400 - 370 - 50);
 
   /* What is lent in this cell and the one ahead, and what may still be on its way. */
@@ -68,13 +68,17 @@ static void steps_to_the_level_that_fills_the_limit(void **state) {
   int64_t least = 1024 * 50 / 5, most = 3 * 1024 * 1000 / 16;
   weir_level_before before = {0, 0, 0, 0};
   assert_int_equal(weir_level_next(rule, &before), 1024 * 127 + least);
-  before = (weir_level_before){.level = 20 * 1024, .used = 100, .missed = 17, .stopped = 5};
+  before = (weir_level_before){.level = 20 * 1024, .used = 100, .missed = 17, .stopped = 5 * 1024};
   assert_int_equal(weir_level_next(rule, &before), 22 * 1024);
   before.used = 1000;
   assert_int_equal(weir_level_next(rule, &before), least);
   before = (weir_level_before){.level = 180 * 1024};
   assert_int_equal(weir_level_next(rule, &before), most);
-  assert_int_equal(weir_level_most(22 * 1024, 3), 66);
+  assert_int_equal(weir_level_most(22 * 1024, 3 * 1024), 66);
+
+  /* Of many who have one weight together, a few stopped ones have little. */
+  before = (weir_level_before){.level = 180 * 1024, .used = 117, .stopped = 102};
+  assert_int_equal(weir_level_next(rule, &before) - 180 * 1024, 1024 * 10 * 1024 / 102);
 }
 
 /* --- one after another --------------------------------------------------------------------------
@@ -96,7 +100,7 @@ static int64_t pool(struct fake_world *world, int64_t cell, int64_t entry) {
 }
 
 static int64_t own(struct fake_world *world, int64_t cell, const char *tenant) {
-  const struct fake_key *key = fake_key(world, WEIR_PLACE_TENANT, cell, (int64_t)tenant[0] * 3);
+  const struct fake_key *key = fake_key(world, WEIR_PLACE_TENANT, cell, (int64_t)tenant[0] * 4);
   return key->present ? key->value : 0;
 }
 
@@ -107,7 +111,7 @@ static void a_floor_needs_two_additions_and_nothing_else(void **state) {
   client->requests[0] = (weir_claim){.ask = {.cost = 30, .tenant_number = 'a', .weight = 3}};
   fake_begin(world, client, 1);
   assert_int_equal(client->machine->frame.operation_count, 2);
-  fake_expect(client, 0, WEIR_ADD, WEIR_PLACE_TENANT, 1000, 'a' * 3);
+  fake_expect(client, 0, WEIR_ADD, WEIR_PLACE_TENANT, 1000, 'a' * 4);
   fake_expect(client, 1, WEIR_ADD, WEIR_PLACE_ENTRY, 1000, 1);
   fake_finish_round(world, client);
   assert_false(client->busy);
@@ -153,6 +157,34 @@ static void who_has_no_floor_only_borrows(void **state) {
   fake_close(world);
 }
 
+/* --- who is not named --------------------------------------------------------------------------
+ */
+
+/* 8 cells of 1 s, Cf = 100: a has 50 of it and all others 50, of which 2 are for those who come. */
+static const char *const others_text = "shared-window:2000/8s,floors=50%,weights=a:1,others=1";
+
+static void has_a_floor_once_it_was_seen(void **state) {
+  (void)state;
+  struct fake_world *world = open_world(others_text, BEGIN + 500000, 1);
+  assert_true(take(world, 0, "x", 1)->allowed);
+  assert_true(take(world, 1, "y", 1)->allowed);
+  assert_true(take(world, 2, "y", 1)->allowed);
+  assert_int_equal(pool(world, 1000, 6), 2); /* others */
+  assert_int_equal(pool(world, 1000, 7), 2); /* newcomers, who have 1 each */
+  assert_int_equal(pool(world, 1000, 2), 1); /* lent */
+  assert_int_equal(pool(world, 250, 8), 2);  /* seen in this epoch */
+  world->now_us += 4 * SECOND;
+  for (int i = 0; i < 4; i++)
+    assert_true(take(world, i, "x", 6)->allowed);
+  assert_int_equal(pool(world, 1004, 6), 24); /* half of 48 */
+  assert_int_equal(pool(world, 1004, 7), 0);
+  assert_int_equal(pool(world, 1004, 2), 0);
+  assert_true(take(world, 1, "x", 1)->allowed);
+  assert_int_equal(pool(world, 1004, 6), 24);
+  assert_int_equal(pool(world, 1004, 2), 1);
+  fake_close(world);
+}
+
 /* What is stopped is told once for each tenant and cell, whoever asks. */
 static void a_stopped_tenant_is_told_once(void **state) {
   (void)state;
@@ -161,7 +193,7 @@ static void a_stopped_tenant_is_told_once(void **state) {
     continue;
   for (int i = 0; i < 4; i++)
     assert_false(take(world, 1 + i % 2, "a", 60)->allowed);
-  assert_int_equal(pool(world, 1000, 4), 3);
+  assert_int_equal(pool(world, 1000, 4), 3 * 1024);
   fake_close(world);
 }
 
@@ -285,6 +317,7 @@ static void begin(struct hunt *hunt, int client) {
   int64_t cell = fake_clock(world, who) / SECOND - BEGIN / SECOND;
   bool modest = hunt->all_floors || (cell * 7 + tenant * 3 + hunt->seed) % 2 == 0;
   int64_t into_us = fake_clock(world, who) % SECOND;
+  int64_t number = tenants[tenant] + (tenants[tenant] == 'z' ? client / TENANTS % 3 : 0);
   bool peeks = fake_random(world, 20) == 0, between = into_us > 40000 && into_us < SECOND - 40000;
   size_t count = 0;
   bool borrows = tenants[tenant] == 'z';
@@ -294,7 +327,7 @@ static void begin(struct hunt *hunt, int client) {
   for (int i = 0; i < 2; i++) {
     weir_ask ask = {.kind = peeks ? WEIR_PEEK : WEIR_TAKE,
                     .cost = 1 + fake_random(world, 3),
-                    .tenant_number = tenants[tenant]};
+                    .tenant_number = number};
     ask.weight = weir_rule_weight(&world->stack.rules[0], &tenants[tenant], 1);
     if (modest && ask.weight > 0 && hunt->begun[cell][tenant] + ask.cost > floor_of(hunt, tenant))
       continue;
@@ -396,7 +429,10 @@ static const char *const rules[] = {
     "shared-window:200/8s,floors=90%,weights=a:5|b:2|c:1",
     "shared-window:80/8s,floors=100%,weights=a:3|b:3|c:2",
     "shared-window:84/8s,floors=100%,weights=a:3|b:3|c:2",
+    "shared-window:200/8s,floors=100%,weights=a:1|b:1|c:1,others=2",
+    "shared-window:200/8s,floors=60%,weights=a:1|b:1|c:1,others=5",
 };
+enum { RULES = sizeof rules / sizeof rules[0] };
 
 static void is_never_over_its_limit_nor_denies_a_floor(void **state) {
   (void)state;
@@ -405,7 +441,7 @@ static void is_never_over_its_limit_nor_denies_a_floor(void **state) {
   int seeds = getenv("WEIR_SHARED_SEEDS") != NULL ? atoi(getenv("WEIR_SHARED_SEEDS")) : 40;
   for (int seed = 1; seed <= seeds; seed++) {
     int64_t limit;
-    int64_t most = run((unsigned)seed, rules[seed % 4], &limit, &admitted, &within);
+    int64_t most = run((unsigned)seed, rules[seed % RULES], &limit, &admitted, &within);
     if (most > limit) fail_msg("seed %d: %d of %d", seed, (int)most, (int)limit);
     if (most * 100 / limit > nearest) nearest = most * 100 / limit;
   }
@@ -480,6 +516,7 @@ int main(void) {
       cmocka_unit_test(what_is_above_the_floor_moves_to_what_is_lent),
       cmocka_unit_test(a_lone_tenant_borrows_all_that_no_floor_needs),
       cmocka_unit_test(who_has_no_floor_only_borrows),
+      cmocka_unit_test(has_a_floor_once_it_was_seen),
       cmocka_unit_test(a_stopped_tenant_is_told_once),
       cmocka_unit_test(what_is_denied_goes_back),
       cmocka_unit_test(keeps_room_for_floors_on_their_way_to_the_last_cell),

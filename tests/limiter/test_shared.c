@@ -125,6 +125,58 @@ static void a_batch_is_decided_by_tenant(void **state) {
   on_each_store(a_batch_has_many_tenants);
 }
 
+/* Cells of 10 s, Cf = 50: a has 25 of it and all others 25. */
+static const char *const rule_of_others = "shared-window:1000/80s,cells=8,weights=a:1,others=1";
+
+/* So many that none has a floor take what may be lent, and nothing of a's floor nor of a known one's. */
+static void inventing_takes_no_floor(world *w) {
+  weir_limiter *limiter = world_limiter(w, rule_of_others, NULL);
+  char name[16];
+  for (int cell = 0; cell < 12; cell++) {
+    world_set(w, cell * 10 * SECOND_US + 5 * SECOND_US);
+    if (cell == 0) assert_true(take(limiter, "pool", "known", 1));
+    for (int i = 0; i < 60; i++) {
+      snprintf(name, sizeof name, "new-%d-%d", cell / 4, i);
+      take(limiter, "pool", name, 1);
+      if (cell == 0) take(limiter, "pool", name, 20);
+    }
+    assert_true(take(limiter, "pool", "a", 25));
+  }
+  weir_limiter_destroy(limiter);
+}
+
+static void who_is_not_named_takes_from_others_alone(void **state) {
+  (void)state;
+  on_each_store(inventing_takes_no_floor);
+}
+
+/* Two that were seen share what others have, whoever asks for them, once all that may be lent is. */
+static void others_share_their_part(world *w) {
+  static const char *const all_floors =
+      "shared-window:1000/80s,cells=8,floors=100%,weights=a:1,others=1";
+  weir_limiter *limiter = world_limiter(w, all_floors, NULL),
+               *other = world_limiter(w, all_floors, NULL);
+  assert_true(take(limiter, "pool", "x", 1));
+  assert_true(take(other, "pool", "y", 1));
+  for (int cell = 0; cell < 5; cell++) {
+    world_set(w, cell * 10 * SECOND_US + 5 * SECOND_US);
+    drain(other, "pool", "a", 1);
+  }
+  for (int i = 0; i < 6; i++) {
+    assert_true(take(i % 2 == 0 ? other : limiter, "pool", "x", 4));
+    assert_true(take(i % 2 == 0 ? limiter : other, "pool", "y", 4));
+  }
+  assert_false(take(limiter, "pool", "x", 4));
+  assert_false(take(other, "pool", "y", 4));
+  weir_limiter_destroy(other);
+  weir_limiter_destroy(limiter);
+}
+
+static void who_was_seen_has_a_floor(void **state) {
+  (void)state;
+  on_each_store(others_share_their_part);
+}
+
 static void peeks_and_long_names(world *w) {
   char tenant[3000];
   weir_decision decision;
@@ -213,6 +265,8 @@ int main(void) {
       cmocka_unit_test(every_store_keeps_floors_for_later),
       cmocka_unit_test(no_pool_takes_from_another),
       cmocka_unit_test(a_batch_is_decided_by_tenant),
+      cmocka_unit_test(who_is_not_named_takes_from_others_alone),
+      cmocka_unit_test(who_was_seen_has_a_floor),
       cmocka_unit_test(looks_and_takes_any_name),
       cmocka_unit_test(what_it_cannot_do_is_refused),
       cmocka_unit_test(cells_that_are_too_short_for_the_clocks_are_refused),

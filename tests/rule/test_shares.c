@@ -60,6 +60,24 @@ static void divides_the_floors_by_weight(void **state) {
   assert_string_equal(rule.tag, "sh60-60000+x");
 }
 
+/* Counts of others are beside those of tenants that are named: who reads only these must not meet them. */
+static void others_have_a_part_and_counts_of_their_own(void **state) {
+  (void)state;
+  char text[WEIR_RULE_TEXT_BYTES + WEIR_WEIGHTS_MOST];
+  weir_rule rule = parsed("shared-window:60000/1m,others=02,weights=north:5|south:3");
+  assert_int_equal(rule.weight_of_all, 10);
+  assert_int_equal(weir_rule_floor(&rule, rule.others), 96);
+  assert_string_equal(rule.tag, "sh60-60000-o");
+  weir_rule_write(&rule, text);
+  assert_string_equal(text, "shared-window:60000/1m,floors=50%,weights=north:5|south:3,others=2");
+  rule = parsed("shared-window:60000/1m,others=1");
+  assert_int_equal(weir_rule_floor(&rule, rule.others), rule.floor_of_cell);
+  weir_rule_write(&rule, text);
+  assert_string_equal(text, "shared-window:60000/1m,floors=50%,others=1");
+  rule = parsed("shared-window:24800/1m,weights=a:99,others=1");
+  assert_int_equal(weir_rule_floor(&rule, rule.others), 2);
+}
+
 static const struct {
   const char *text, *names, *accepts;
 } bad[] = {
@@ -86,8 +104,11 @@ static const struct {
     {"shared-window:123/1m,weights=a:1", "tenant \"a\"", "a limit of 124 or more"},
     {"shared-window:1000/1m,weights=a:9|b:1", "tenant \"b\" has a part of 1 in 10",
      "a limit of 1240 or more, larger floors, or fewer tenants or cells"},
+    {"shared-window:60000/1m,weights=a:1,others=0", "others=0", "a weight of 1 to 1000000"},
+    {"shared-window:10000/1m,weights=a:99,others=1", "others= has a part of 1 in 100",
+     "a limit of 24800 or more"},
     {"shared-window:60000/1m,weights=a:1,lease=1s", "option lease",
-     "shared-window accepts cells=, floors=, weights=, hold= and name="},
+     "shared-window accepts cells=, floors=, weights=, others=, hold= and name="},
     {"shared-window:60000/1m,weights=a:1,debt=1", "option debt", "shared-window accepts cells="},
     {"shared-window:60000/1m,weights=a:1,most=90000", "option most",
      "shared-window accepts cells="},
@@ -168,6 +189,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(has_cells_of_a_second_or_more_unless_told),
       cmocka_unit_test(divides_the_floors_by_weight),
+      cmocka_unit_test(others_have_a_part_and_counts_of_their_own),
       cmocka_unit_test(says_what_is_wrong_and_what_is_accepted),
       cmocka_unit_test(more_tenants_than_there_is_room_for_are_refused),
       cmocka_unit_test(is_written_in_one_way),

@@ -29,6 +29,8 @@
 #include "algorithm/plan.h"
 #include "algorithm/window.h"
 
+__extension__ typedef __int128 wide;
+
 /* --- arithmetic --------------------------------------------------------------------------------
  */
 
@@ -38,7 +40,7 @@ static int64_t pool_value(const weir_rule *rule, const weir_pool_cell *cells, in
                           int64_t final_us) {
   bool final = cells[i].read_us >= (first + i + 1) * rule->cell_us + final_us;
   if (first + i < 0) return 0; /* before the epoch */
-  return cells[i].lent + (final ? cells[i].floors : rule->floor_of_cell);
+  return cells[i].lent + (final ? cells[i].floors + cells[i].others : rule->floor_of_cell);
 }
 
 int64_t weir_pool_lendable(const weir_rule *rule, const weir_pool_cell *cells, int64_t first,
@@ -53,6 +55,8 @@ int64_t weir_pool_lendable(const weir_rule *rule, const weir_pool_cell *cells, i
   return rule->limit - most - cells[current].lent - rule->floor_of_cell;
 }
 
+/* Where nobody is stopped the level follows what is left over as if one tenant were, up to where that one could
+ * have all. */
 int64_t weir_level_next(const weir_rule *rule, const weir_level_before *before) {
   int64_t parts = WEIR_LEVEL_PARTS;
   int64_t least = parts * rule->floor_of_cell / rule->weight_of_all;
@@ -61,35 +65,68 @@ int64_t weir_level_next(const weir_rule *rule, const weir_level_before *before) 
       102 * rule->limit / (100 * rule->cells); /* a little above L/N: the bound stops there */
   int64_t gap = aim - before->used - before->missed;
   int64_t level = before->level > 0 ? before->level : least;
-  level += parts * gap / (before->stopped > 1 ? before->stopped : 1);
-  if (level > most) level = most;
-  if (level < least) level = least;
-  return level > 0 ? level : 1;
+  int64_t stopped = before->stopped > 0 ? before->stopped : WEIR_WEIGHT_PARTS;
+  int64_t next = level + (int64_t)((wide)parts * gap * WEIR_WEIGHT_PARTS / stopped);
+  if (before->stopped < WEIR_WEIGHT_PARTS && before->stopped > 0) most *= WEIR_WEIGHT_PARTS;
+  if (next > most) next = most;
+  if (next < least) next = least;
+  return next > 0 ? next : 1;
 }
 
 int64_t weir_level_most(int64_t level, int64_t weight) {
-  return level * weight / WEIR_LEVEL_PARTS; /* below 2^38 times 2^20 */
+  return (int64_t)((wide)level * weight / (WEIR_LEVEL_PARTS * WEIR_WEIGHT_PARTS));
+}
+
+int64_t weir_others_floors(const weir_rule *rule) {
+  return weir_rule_floor(rule, rule->others);
+}
+
+int64_t weir_newcomers_floors(const weir_rule *rule) {
+  enum { OF_ALL = 20 };
+  int64_t floors = weir_others_floors(rule) / OF_ALL;
+  return floors > 0 ? floors : 1;
+}
+
+/* One who comes has half of what there is for all who do. */
+int64_t weir_other_floor(const weir_rule *rule, int64_t seen) {
+  int64_t coming = weir_newcomers_floors(rule);
+  if (seen > 0) return (weir_others_floors(rule) - coming) / seen;
+  return coming > 1 ? coming / 2 : 1;
 }
 
 /* --- what is known -----------------------------------------------------------------------------
  */
 
 /* What the store keeps of a cell, for the pool and for each tenant. */
-enum { POOL_FLOORS = 1, POOL_LENT, POOL_LEVEL, POOL_STOPPED, POOL_MISSED };
-enum { TENANT_OWN, TENANT_WANTED, TENANT_TOLD, TENANT_KINDS };
+enum {
+  POOL_FLOORS = 1,
+  POOL_LENT,
+  POOL_LEVEL,
+  POOL_STOPPED,
+  POOL_MISSED,
+  POOL_OTHERS,
+  POOL_NEWCOMERS,
+  POOL_SEEN /* by epoch */
+};
+enum { TENANT_OWN, TENANT_WANTED, TENANT_TOLD, TENANT_SEEN /* by epoch */, TENANT_KINDS };
 
 enum { NOT_READ = -1, LONG_PAST = -1000 /* of an index: no cell that counts is so early */ };
 
 typedef struct shared_state {
   int64_t own, floors,
-      lent;       /* of the charge, what the store is certain to have: F and B together */
-  int64_t kept;   /* of what is in B: admitted */
-  int64_t wanted; /* to be told of the tenant: what it asked below the level in vain, ... */
-  int64_t missed; /* ... and to the pool: so much of that is new */
+      lent;               /* of the charge, what the store is certain to have: F and B together */
+  int64_t kept;           /* of what is in B: admitted */
+  int64_t within;         /* of what is in floors: admitted */
+  int64_t newcomers;      /* of the charge, what counts among the floors of newcomers as well */
+  int64_t others, coming; /* what is there without it of the floors of others, and of newcomers */
+  int64_t wanted;         /* to be told of the tenant: what it asked below the level in vain, ... */
+  int64_t missed;         /* ... and to the pool: so much of that is new */
   weir_level_before before; /* as far as it is read */
   bool level_absent;        /* nobody has made the level of this cell */
   bool stopped;             /* to be told of the tenant: the level stops it, ... */
   bool tells_stopped;       /* ... and to the pool: nobody has told it before */
+  bool comes;               /* it is new among others, and was charged as such */
+  bool tells_seen;          /* to the pool: this tenant was not seen before in this epoch */
   bool recalls;             /* this phase asks nobody */
   bool reads;               /* this phase has read what says how much may be lent */
 } shared_state;
@@ -98,18 +135,71 @@ static const weir_ask *asking(const weir_rule_state *r) {
   return &r->frame->requests->ask;
 }
 
+/* Whether it is one of others=. */
+static bool is_other(const weir_rule_state *r) {
+  return asking(r)->weight == 0 && r->rule->others > 0;
+}
+
+/* How many share what others have, as far as that is known; 0: it comes new. */
+static int64_t sharers(const weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  return memory->was_seen ? memory->seen : 0;
+}
+
+/* Whether that is so in this epoch; else it is guessed that one alone does. */
+static bool knows_others(const weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  return memory->asked && memory->seen_epoch == memory->epoch;
+}
+
 static int64_t own_floor(const weir_rule_state *r) {
+  if (is_other(r)) return weir_other_floor(r->rule, sharers(r));
   return weir_rule_floor(r->rule, asking(r)->weight);
 }
 
-/* Who has no floor is let go as one of the weight 1. */
+/* What is left of the floor on top of what r believes. What others have together is never more than theirs,
+ * however many they turn out to be: so of these only what was charged among floors is one. */
+static int64_t floor_left(const weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  const shared_state *state = r->state;
+  bool charges = r->frame->phase == WEIR_PHASE_CHARGE, guesses = charges && r->step == 0;
+  bool is_new = sharers(r) == 0;
+  int64_t left = own_floor(r) - memory->own;
+  if (!is_other(r)) return left;
+  if (guesses) return knows_others(r) ? left : weir_other_floor(r->rule, 1) - memory->own;
+  int64_t of_all = weir_others_floors(r->rule) - state->others;
+  int64_t coming = weir_newcomers_floors(r->rule) - state->coming;
+  if (charges && of_all > state->floors - state->within) of_all = state->floors - state->within;
+  if (charges && coming > state->newcomers - state->within)
+    coming = state->newcomers - state->within;
+  if (left > of_all) left = of_all;
+  return is_new && (state->comes || !charges) && left > coming ? coming : left;
+}
+
+/* In parts. Who has no floor is let go as one of the weight 1. */
 static int64_t weight_of(const weir_rule_state *r) {
-  return asking(r)->weight > 0 ? asking(r)->weight : 1;
+  const weir_shared_memory *memory = r->memory;
+  if (!is_other(r)) return WEIR_WEIGHT_PARTS * (asking(r)->weight > 0 ? asking(r)->weight : 1);
+  int64_t all = memory->seen + !memory->was_seen;
+  int64_t weight = WEIR_WEIGHT_PARTS * r->rule->others / (all > 0 ? all : 1);
+  return weight > 0 ? weight : 1;
 }
 
 /* As long as a cell counts anywhere. */
 static int64_t shared_ttl_us(const weir_rule *rule, const weir_settings *settings) {
   return rule->period_us + 3 * rule->cell_us + settings->final_us + WEIR_TTL_SLACK_US;
+}
+
+static int64_t epoch_of(const weir_rule_state *r) {
+  return r->place / WEIR_EPOCH_CELLS;
+}
+
+/* Whoever this process has seen in the epoch before needs not be asked for. */
+static void begin_epoch(weir_shared_memory *memory, int64_t epoch) {
+  if (memory->epoch == epoch) return;
+  memory->was_seen = memory->asked = memory->marked && memory->epoch == epoch - 1;
+  memory->marked = false;
+  memory->epoch = epoch;
 }
 
 static void shared_begin(weir_rule_state *r) {
@@ -122,11 +212,12 @@ static void shared_begin(weir_rule_state *r) {
     int to = shift > 0 ? n : room - 1 - n;
     int64_t from = to + shift;
     bool cached = from >= 0 && from < room;
-    memory->cells[to] = cached ? memory->cells[from] : (weir_pool_cell){0, 0, NOT_READ};
+    memory->cells[to] = cached ? memory->cells[from] : (weir_pool_cell){.read_us = NOT_READ};
   }
   memory->first = first;
   if (memory->own_cell != current) memory->own = 0;
   memory->own_cell = current;
+  if (is_other(r)) begin_epoch(memory, epoch_of(r));
 }
 
 /* --- what may be had ---------------------------------------------------------------------------
@@ -150,10 +241,9 @@ static int64_t level_room(const weir_rule_state *r) {
 }
 
 static int64_t shared_room(const weir_rule_state *r, const weir_ask *ask) {
-  const weir_shared_memory *memory = r->memory;
   const shared_state *state = r->state;
   (void)ask;
-  int64_t room = own_floor(r) - memory->own;
+  int64_t room = floor_left(r);
   if (state->reads) {
     int64_t lent = lendable(r), level = level_room(r), free = free_of_level(r);
     if (lent > level) lent = level;
@@ -167,9 +257,14 @@ static int64_t shared_room(const weir_rule_state *r, const weir_ask *ask) {
 static int64_t shared_count(weir_rule_state *r, int64_t cost) {
   weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
-  bool is_lent = (cost > 0 ? memory->own + cost : memory->own) > own_floor(r);
+  bool is_lent = cost > 0 ? cost > floor_left(r) : memory->own > own_floor(r);
   memory->own += cost;
-  if (!is_lent) return 0;
+  if (!is_lent) {
+    state->within += cost;
+    state->others += cost;
+    state->coming += cost;
+    return 0;
+  }
   memory->cells[r->rule->cells].lent += cost;
   state->kept += cost;
   return 0;
@@ -202,6 +297,19 @@ static void answer_wanted(weir_rule_state *r, const weir_operation *operation) {
   if (after >= below) state->stopped = true;
 }
 
+/* A mark: of the epoch before it is read, of this one it is made or read. */
+static void answer_mark(weir_rule_state *r, const weir_operation *operation) {
+  weir_shared_memory *memory = r->memory;
+  shared_state *state = r->state;
+  if (operation->counter.index == memory->epoch) {
+    memory->marked = true;
+    state->tells_seen = operation->outcome == WEIR_DONE;
+  } else {
+    memory->asked = true;
+    memory->was_seen = operation->outcome == WEIR_DONE;
+  }
+}
+
 static void answer_tenant(weir_rule_state *r, const weir_operation *operation) {
   weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
@@ -209,6 +317,8 @@ static void answer_tenant(weir_rule_state *r, const weir_operation *operation) {
   int64_t found = operation->outcome == WEIR_DONE ? operation->value : 0;
   if (kind == TENANT_WANTED) {
     answer_wanted(r, operation);
+  } else if (kind == TENANT_SEEN) {
+    answer_mark(r, operation);
   } else if (kind == TENANT_TOLD) {
     memory->told_cell = r->place;
     state->tells_stopped = operation->outcome == WEIR_DONE;
@@ -221,23 +331,31 @@ static void answer_tenant(weir_rule_state *r, const weir_operation *operation) {
   }
 }
 
-/* A cell of the pool: what an addition found there, else what there is. */
+/* What an addition found there without all of this charge, else what there is. */
+static int64_t found_without(const weir_operation *operation, int64_t *charged) {
+  int64_t found = operation->outcome == WEIR_DONE ? operation->value : 0;
+  if (operation->kind == WEIR_ADD) *charged += operation->delta;
+  return weir_count_of(operation->kind == WEIR_ADD ? found - *charged : found);
+}
+
+/* A cell of the pool. */
 static void answer_cell(weir_rule_state *r, const weir_operation *operation) {
   weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
-  bool floors = operation->counter.entry == POOL_FLOORS;
-  int64_t place = operation->counter.index - memory->first;
+  weir_pool_cell *cell = &memory->cells[operation->counter.index - memory->first];
   if (operation->kind == WEIR_SUB) return;
-  weir_pool_cell *cell = &memory->cells[place];
-  int64_t found = operation->outcome == WEIR_DONE ? operation->value : 0;
-  if (operation->kind == WEIR_ADD) {
-    r->charged = true;
-    *(floors ? &state->floors : &state->lent) += operation->delta;
-    found -= floors ? state->floors : state->lent; /* all of this charge */
+  if (operation->kind == WEIR_ADD) r->charged = true;
+  if (operation->counter.entry == POOL_LENT) {
+    cell->lent = found_without(operation, &state->lent);
+  } else if (operation->counter.entry == POOL_OTHERS) {
+    cell->others = found_without(operation, &state->floors);
+    if (operation->counter.index == r->place) state->others = cell->others;
+  } else {
+    cell->floors = found_without(operation, &state->floors);
   }
-  *(floors ? &cell->floors : &cell->lent) = weir_count_of(found);
   cell->read_us = r->frame->now_us;
-  if (operation->counter.index == r->place - 1) state->before.used = cell->floors + cell->lent;
+  if (operation->counter.index == r->place - 1)
+    state->before.used = cell->floors + cell->others + cell->lent;
 }
 
 static void answer_pool(weir_rule_state *r, const weir_operation *operation) {
@@ -258,6 +376,14 @@ static void answer_pool(weir_rule_state *r, const weir_operation *operation) {
       break;
     case POOL_MISSED:
       if (operation->kind == WEIR_GET) state->before.missed = found;
+      break;
+    case POOL_NEWCOMERS:
+      if (operation->kind != WEIR_SUB) state->coming = found_without(operation, &state->newcomers);
+      break;
+    case POOL_SEEN:
+      if (operation->kind != WEIR_GET) break;
+      memory->seen = found;
+      memory->seen_epoch = memory->epoch;
       break;
     default:
       answer_cell(r, operation);
@@ -289,6 +415,12 @@ static weir_operation *plan_tenant(weir_rule_state *r, weir_operation_kind kind,
   return operation;
 }
 
+static weir_operation *plan_mark(weir_rule_state *r, weir_operation_kind kind, int64_t epoch) {
+  weir_operation *operation = plan_tenant(r, kind, TENANT_SEEN);
+  operation->counter.index = epoch;
+  return operation;
+}
+
 /* What may be lent rests on B of all cells, and on F of those that are over. A cell that was read after its
  * end + x is read no more: from then on it only becomes smaller. */
 static void plan_cells(weir_rule_state *r) {
@@ -302,6 +434,7 @@ static void plan_cells(weir_rule_state *r) {
     if (known && read_us <= r->frame->now_us) continue;
     plan_pool(r, WEIR_GET, cell, POOL_FLOORS);
     plan_pool(r, WEIR_GET, cell, POOL_LENT);
+    if (r->rule->others > 0) plan_pool(r, WEIR_GET, cell, POOL_OTHERS);
   }
   if (ahead) plan_pool(r, WEIR_GET, current + 1, POOL_LENT);
 }
@@ -312,7 +445,7 @@ static void plan_level(weir_rule_state *r) {
   shared_state *state = r->state;
   if (memory->level_cell == r->place || state->reads) return;
   const weir_pool_cell *last = &memory->cells[r->rule->cells - 1];
-  state->before.used = last->floors + last->lent;
+  state->before.used = last->floors + last->others + last->lent;
   plan_pool(r, WEIR_GET, r->place, POOL_LEVEL);
   if (r->place == 0) return;
   plan_pool(r, WEIR_GET, r->place - 1, POOL_LEVEL);
@@ -338,15 +471,32 @@ static void make_level(weir_rule_state *r) {
   plan_pool(r, WEIR_CREATE, r->place, POOL_LEVEL)->value = memory->level;
 }
 
-/* The part of the charge that is within the floor on top of this own count, whatever becomes of the rest. */
-static int64_t within_floor(const weir_rule_state *r, int64_t own) {
-  int64_t within = 0, floor = own_floor(r);
+/* What its floor rests on, for one of others=: once in an epoch. */
+static void plan_epoch(weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  if (!is_other(r)) return;
+  if (memory->seen_epoch != memory->epoch) plan_pool(r, WEIR_GET, memory->epoch - 1, POOL_SEEN);
+  if (!memory->asked) plan_mark(r, WEIR_GET, memory->epoch - 1);
+}
+
+/* The part of the charge that is within the floor, whatever becomes of the rest. */
+static int64_t within_floor(const weir_rule_state *r) {
+  int64_t within = 0, floor = floor_left(r);
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
     if (claim->verdict.answered || claim->ask.kind != WEIR_TAKE) continue;
-    if (own + within + weir_claim_cost(claim, r->index) > floor) break;
+    if (within + weir_claim_cost(claim, r->index) > floor) break;
     within += weir_claim_cost(claim, r->index);
   }
   return within;
+}
+
+/* Where floors are counted. Those of newcomers count twice: none of them takes the floors of others who were
+ * there before. */
+static void plan_floors(weir_rule_state *r, weir_operation_kind kind, int64_t floors,
+                        int64_t newcomers) {
+  int entry = is_other(r) ? POOL_OTHERS : POOL_FLOORS;
+  if (floors > 0) plan_pool(r, kind, r->place, entry)->delta = floors;
+  if (newcomers > 0) plan_pool(r, kind, r->place, POOL_NEWCOMERS)->delta = newcomers;
 }
 
 /* What the tenant's own count was said to be decides where the charge goes. What then is above the floor moves
@@ -354,20 +504,30 @@ static int64_t within_floor(const weir_rule_state *r, int64_t own) {
 static void plan_charge(weir_rule_state *r) {
   const weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
+  bool comes = is_other(r) && knows_others(r) && sharers(r) == 0 && !state->comes;
+  int64_t floors = within_floor(r);
   if (r->step == 0) {
-    int64_t floors = within_floor(r, memory->own), lent = r->charge - floors;
+    int64_t lent = r->charge - floors;
     plan_tenant(r, WEIR_ADD, TENANT_OWN)->delta = r->charge;
-    if (floors > 0) plan_pool(r, WEIR_ADD, r->place, POOL_FLOORS)->delta = floors;
+    plan_floors(r, WEIR_ADD, floors, comes ? floors : 0);
+    plan_epoch(r);
+    if (is_other(r) && !memory->marked) plan_mark(r, WEIR_CREATE, memory->epoch)->value = 1;
     if (lent > 0) plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = lent;
     if (lent > 0) plan_lending(r);
+    state->comes = comes;
     return;
   }
   make_level(r);
-  int64_t moves = state->floors - within_floor(r, memory->own);
+  if (state->tells_seen) plan_pool(r, WEIR_ADD, memory->epoch, POOL_SEEN)->delta = 1;
+  state->tells_seen = false;
+  int64_t moves = state->floors - floors;
+  if (moves > 0) plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = moves;
+  plan_floors(r, WEIR_SUB, moves, moves < state->newcomers ? moves : state->newcomers);
+  if (comes) plan_floors(r, WEIR_ADD, 0, floors);
+  state->comes = state->comes || comes;
   if (moves <= 0) return;
-  plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = moves;
-  plan_pool(r, WEIR_SUB, r->place, POOL_FLOORS)->delta = moves;
   state->floors -= moves; /* whatever the answer says: none of it is subtracted once more */
+  state->newcomers -= moves < state->newcomers ? moves : state->newcomers;
   plan_lending(r);
 }
 
@@ -415,7 +575,7 @@ static void plan_take_back(weir_rule_state *r) {
     if (state->own > 0) plan_tenant(r, WEIR_SUB, TENANT_OWN)->delta = r->unused;
     if (lent > 0) plan_pool(r, WEIR_SUB, r->place, POOL_LENT)->delta = lent;
     int64_t floors = r->unused - lent < state->floors ? r->unused - lent : state->floors;
-    if (floors > 0) plan_pool(r, WEIR_SUB, r->place, POOL_FLOORS)->delta = floors;
+    plan_floors(r, WEIR_SUB, floors, floors < state->newcomers ? floors : state->newcomers);
     r->tells = true;
     begin_telling(r);
   }
@@ -427,6 +587,7 @@ static void plan_take_back(weir_rule_state *r) {
 static bool is_stopped_again(const weir_rule_state *r) {
   const weir_shared_memory *memory = r->memory;
   int64_t level = level_room(r), free = free_of_level(r), floor = own_floor(r) - memory->own;
+  if (is_other(r) && !knows_others(r)) return false;
   if (memory->told_cell != r->place || !r->frame->settings->cached_cells) return false;
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
     int64_t cost = claim->ask.up_to ? 1 : weir_claim_cost(claim, r->index);
@@ -442,6 +603,9 @@ static void plan_look(weir_rule_state *r) {
     if (state->recalls) return;
     plan_tenant(r, WEIR_GET, TENANT_OWN);
     plan_pool(r, WEIR_GET, r->place, POOL_LENT);
+    if (is_other(r)) plan_pool(r, WEIR_GET, r->place, POOL_OTHERS);
+    if (is_other(r)) plan_pool(r, WEIR_GET, r->place, POOL_NEWCOMERS);
+    plan_epoch(r);
     plan_lending(r);
     return;
   }
@@ -488,6 +652,7 @@ static void shared_known(const weir_rule_state *r, weir_known *known) {
 static void shared_forget(void *memory) {
   weir_shared_memory *shared = memory;
   shared->own_cell = LONG_PAST;
+  shared->marked = shared->asked = false;
 }
 
 const weir_method weir_shared_method = {
@@ -496,7 +661,7 @@ const weir_method weir_shared_method = {
     .memory_bytes = sizeof(weir_shared_memory),
     .cell_bytes = sizeof(weir_pool_cell),
     .state_bytes = sizeof(shared_state),
-    .operations_most = WEIR_SHARED_CELLS_MOST + 10, /* each cell but the last two is read twice */
+    .operations_most = 2 * WEIR_SHARED_CELLS_MOST + 16, /* each cell is read up to three times */
     .ttl_us = shared_ttl_us,
     .begin = shared_begin,
     .blind = weir_always_blind,

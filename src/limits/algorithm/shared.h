@@ -18,7 +18,8 @@
 
 /* A cell of a pool as it was read. */
 typedef struct weir_pool_cell {
-  int64_t floors;  /* F */
+  int64_t floors;  /* F, of tenants that are named, ... */
+  int64_t others;  /* ... and of those that are not */
   int64_t lent;    /* B */
   int64_t read_us; /* `now` of the round that read the older of them; below 0: not read */
 } weir_pool_cell;
@@ -31,18 +32,29 @@ typedef struct weir_shared_memory {
   int64_t level_cell; /* the cell of which ... */
   int64_t level;      /* ... this is the level */
   int64_t told_cell;  /* the last cell of which it was told that the level stops this tenant */
+
+  /* Of a tenant that is not named. An epoch is WEIR_EPOCH_CELLS cells long. */
+  int64_t epoch;      /* in which ... */
+  bool marked;        /* ... it is known to be seen, ... */
+  bool asked;         /* ... and of which it is known whether ... */
+  bool was_seen;      /* ... it was in the one before; */
+  int64_t seen_epoch; /* and the epoch of which is known ... */
+  int64_t seen;       /* ... how many were seen in the one before */
   weir_pool_cell cells[];
 } weir_shared_memory;
 
-/* Levels are per weight of 1, in parts of a cost. */
-enum { WEIR_LEVEL_PARTS = 1024 };
+/* Levels are per weight of 1, in parts of a cost; and weights are in parts as well, as many who are not named
+ * have one weight together. */
+enum { WEIR_LEVEL_PARTS = 1024, WEIR_WEIGHT_PARTS = 1024 };
+
+enum { WEIR_EPOCH_CELLS = 4 };
 
 /* Of a cell that is over, what its level's successor is found by. */
 typedef struct weir_level_before {
   int64_t level;   /* 0: it has none */
-  int64_t used;    /* F + B */
+  int64_t used;    /* floors and B */
   int64_t missed;  /* what was asked below the level in vain */
-  int64_t stopped; /* the weights of the tenants that the level stopped */
+  int64_t stopped; /* the weights of the tenants that the level stopped, in parts */
 } weir_level_before;
 
 /* What may still be lent at a moment in cells[N], the current one. Below 0: so much too much is there. */
@@ -52,7 +64,13 @@ int64_t weir_pool_lendable(const weir_rule *rule, const weir_pool_cell *cells, i
 /* The level of the next cell. */
 int64_t weir_level_next(const weir_rule *rule, const weir_level_before *before);
 
-/* The largest own count in a cell, for a tenant of this weight, that is above no level. */
+/* The largest own count in a cell, for a tenant of this weight in parts, that is above no level. */
 int64_t weir_level_most(int64_t level, int64_t weight);
+
+/* Of tenants that are not named: what their floors come to in a cell; the part of it for those who were not
+ * seen before; and the floor of one of so many who were. */
+int64_t weir_others_floors(const weir_rule *rule);
+int64_t weir_newcomers_floors(const weir_rule *rule);
+int64_t weir_other_floor(const weir_rule *rule, int64_t seen);
 
 #endif

@@ -299,7 +299,7 @@ static void write_tag(weir_rule *rule) {
   if (cells) at += snprintf(at, (size_t)(end - at), "-%dx%d", rule->lanes, rule->lane_bits);
   if (weir_rule_moves_in_time(rule))
     at += snprintf(at, (size_t)(end - at), "-u%d", rule->unit_bits);
-  snprintf(at, (size_t)(end - at), "%s", rule->count_all ? "-all" : "");
+  snprintf(at, (size_t)(end - at), "%s", rule->count_all ? "-all" : rule->others > 0 ? "-o" : "");
   const char *plus = rule->name[0] != '\0' ? "+" : ""; /* no name holds one */
   snprintf(rule->tag, sizeof rule->tag, "%s%s%s", prefix, plus, rule->name);
   snprintf(rule->kin, sizeof rule->kin, "~%s-%" PRId64 "%s%s", weir_kinds[rule->kind].tag,

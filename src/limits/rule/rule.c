@@ -75,6 +75,7 @@ typedef enum option_name {
   SHARED_CELLS,
   FLOORS,
   WEIGHTS,
+  OTHERS,
   STRICT,
   COUNT,
   BURST,
@@ -100,6 +101,7 @@ static const struct option {
     [SHARED_CELLS] = {"cells", true, WEIR_KIND_SHARED, 0, "accepted are 8 to 60"},
     [FLOORS] = {"floors", true, WEIR_KIND_SHARED, 0, "accepted are 1% to 100%"},
     [WEIGHTS] = {"weights", true, WEIR_KIND_SHARED, 0, NULL /* see weir_shares_measure() */},
+    [OTHERS] = {"others", true, WEIR_KIND_SHARED, 0, "accepted is a weight of 1 to 1000000"},
     [STRICT] = {"strict", false, WEIR_KIND_CELLS, 0, "strict takes no value"},
     [COUNT] = {"count", true, WEIR_KIND_COUNTS, 0, "accepted are admitted and all"},
     [BURST] = {"burst", true, WEIR_KIND_MOVES, WEIR_KIND_PLACES, "accepted are 1 to 1000000000"},
@@ -148,6 +150,9 @@ static bool read_value(option_name option, piece value, weir_rule *rule) {
       rule->weights = value.text;
       rule->weights_length = value.length;
       return true;
+    case OTHERS:
+      rule->others = number;
+      return number >= 1 && number <= WEIR_WEIGHT_MOST;
     case STRICT:
       return rule->strict = value.text == NULL;
     case COUNT:
@@ -401,8 +406,10 @@ void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]) {
   if (rule->cells != (shared ? weir_shares_cells(rule->period_us) : weir_kinds[rule->kind].cells))
     at += snprintf(at, (size_t)(end - at), ",cells=%d", rule->cells);
   if (shared) {
-    at += snprintf(at, (size_t)(end - at), ",floors=%d%%,weights=", rule->floors);
+    at += snprintf(at, (size_t)(end - at), ",floors=%d%%", rule->floors);
+    if (rule->weights != NULL) at += snprintf(at, (size_t)(end - at), ",weights=");
     at += weir_shares_write(rule, at, (size_t)(end - at));
+    if (rule->others > 0) at += snprintf(at, (size_t)(end - at), ",others=%" PRId64, rule->others);
   }
   if (rule->strict) at += snprintf(at, (size_t)(end - at), ",strict");
   if (bursts && rule->burst != rule->limit)

@@ -121,8 +121,9 @@ struct weir_rule {
   char name[WEIR_NAME_MOST + 1]; /* empty: none */
   int floors;                    /* of a shared window: the part of L in floors, in percent */
   const char *weights;           /* of its tenants, "north:5|south:3", ... */
-  size_t weights_length;         /* ... and ... */
-  const char *classes;   /* ... "batch:60%|free:80%": in the text that was read, which must stay */
+  size_t weights_length;
+  int64_t others;        /* the weight of all that weights= does not name, together; 0: none */
+  const char *classes;   /* "batch:60%|free:80%": in the text that was read, which must stay */
   size_t classes_length; /* as long as the rule; 0: it has none */
   uint8_t percents[WEIR_CLASSES_MOST]; /* what each class has there; 0: a whole number */
 
@@ -135,7 +136,7 @@ struct weir_rule {
   int64_t
       lost_from; /* of a quota: a count that is as high is that of a lost key (algorithm/plan.h) */
   int64_t floor_of_cell; /* of a shared window: what the floors of a cell come to, together, ... */
-  int64_t weight_of_all; /* ... and the weights of all its tenants */
+  int64_t weight_of_all; /* ... and the weights of all its tenants, named or not */
   int lanes;             /* 4, 2 or 1 */
   int lane_bits;         /* 15, 31 or 63 */
   int unit_bits;         /* k: 0, 10 or 20 */

@@ -30,7 +30,7 @@ static bool next_share(const char **at, const char *end, share *next) {
 }
 
 static const char *end_of(const weir_rule *rule) {
-  return rule->weights + rule->weights_length;
+  return rule->weights != NULL ? rule->weights + rule->weights_length : NULL;
 }
 
 int64_t weir_rule_weight(const weir_rule *rule, const void *tenant, size_t length) {
@@ -123,11 +123,29 @@ static weir_status check_cells(const weir_rule *rule, weir_message *message) {
   return WEIR_BAD_RULE;
 }
 
+/* The least limit that gives this weight such a floor. */
+static int64_t limit_of_floor(const weir_rule *rule, int64_t weight, int64_t floor) {
+  int64_t of_cell = (floor * rule->weight_of_all + weight - 1) / weight;
+  return (of_cell * (rule->cells + 2) * 100 + rule->floors - 1) / rule->floors;
+}
+
+/* Those who are not named need one for who comes first and one for who was there before. */
+static weir_status check_others(const weir_rule *rule, weir_message *message) {
+  enum { LEAST = 2 };
+  if (rule->others == 0 || weir_rule_floor(rule, rule->others) >= LEAST) return WEIR_OK;
+  weir_message_set(message,
+                   "others= has a part of %" PRId64 " in %" PRId64
+                   ", and its floors in each of the %d cells come to less than %d: accepted are a "
+                   "limit of %" PRId64 " or more, larger floors, or fewer cells",
+                   rule->others, rule->weight_of_all, rule->cells, LEAST,
+                   limit_of_floor(rule, rule->others, LEAST));
+  return WEIR_BAD_RULE;
+}
+
 /* The tenant with the least weight needs a floor of 1. */
 static weir_status check_floors(const weir_rule *rule, const share *least, weir_message *message) {
   if (weir_rule_floor(rule, least->weight) >= 1) return WEIR_OK;
-  int64_t of_cell = (rule->weight_of_all + least->weight - 1) / least->weight;
-  int64_t limit = (of_cell * (rule->cells + 2) * 100 + rule->floors - 1) / rule->floors;
+  int64_t limit = limit_of_floor(rule, least->weight, 1);
   weir_message_set(
       message,
       "tenant \"%.*s\" has a part of %" PRId64 " in %" PRId64
@@ -141,22 +159,24 @@ static weir_status check_floors(const weir_rule *rule, const share *least, weir_
 weir_status weir_shares_measure(weir_rule *rule, weir_message *message) {
   enum { FLOORS_DEFAULT = 50 };
   share next, least = {.weight = WEIR_WEIGHT_MOST + 1};
-  if (rule->weights == NULL) {
+  if (rule->weights == NULL && rule->others == 0) {
     weir_message_set(message,
-                     "%s needs weights=, its tenants and their parts: weights=north:5|south:3",
+                     "%s needs weights=, its tenants and their parts: weights=north:5|south:3; or "
+                     "others=1, for any tenants",
                      weir_rule_kind_name(rule->kind));
     return WEIR_BAD_RULE;
   }
-  weir_status status = check_weights(rule, message);
+  weir_status status = rule->weights != NULL ? check_weights(rule, message) : WEIR_OK;
   if (status != WEIR_OK) return status;
   if (rule->cells == weir_kinds[rule->kind].cells) rule->cells = weir_shares_cells(rule->period_us);
   if (rule->floors == 0) rule->floors = FLOORS_DEFAULT;
-  rule->weight_of_all = 0;
+  rule->weight_of_all = rule->others;
   for (const char *at = rule->weights, *end = end_of(rule); next_share(&at, end, &next);) {
     rule->weight_of_all += next.weight;
     if (next.weight < least.weight) least = next;
   }
   rule->floor_of_cell = rule->floors * rule->limit / (100 * (rule->cells + 2));
   status = check_cells(rule, message);
-  return status == WEIR_OK ? check_floors(rule, &least, message) : status;
+  if (status == WEIR_OK && rule->weights != NULL) status = check_floors(rule, &least, message);
+  return status == WEIR_OK ? check_others(rule, message) : status;
 }
