@@ -9,6 +9,7 @@
 
 #include "limiter/stores.h"
 #include "limiter/world.h"
+#include "store/store.h"
 
 /* Cells of 10 s, Cf = 50: a has a floor of 30, b and c of 10. */
 static const char *const rule = "shared-window:1000/80s,cells=8,weights=a:3|b:1|c:1";
@@ -123,6 +124,45 @@ static void a_batch_has_many_tenants(world *w) {
 static void a_batch_is_decided_by_tenant(void **state) {
   (void)state;
   on_each_store(a_batch_has_many_tenants);
+}
+
+/* --- what a tenant learns spares others ---------------------------------------------------------
+ */
+
+static const weir_backend *executes;
+static size_t executed;
+
+static void count_and_execute(void *handle, weir_operation *operations, size_t count,
+                              int64_t deadline_us, weir_message *message) {
+  executed += count;
+  executes->exec(handle, operations, count, deadline_us, message);
+}
+
+/* Who borrows first reads the whole window. Who does next finds that it was read, and so is the level. */
+static void the_next_reads_no_cell_again(world *w) {
+  weir_backend counted = *w->store->backend;
+  if (counted.traits & WEIR_TRAIT_IMMEDIATE) return; /* a read is no trip there */
+  executes = w->store->backend;
+  counted.exec = count_and_execute;
+  w->store->backend = &counted;
+  executed = 0;
+  assert_true(take(w->limiter, "pool", "none", 5));
+  assert_in_range(executed, 16, 40);
+  executed = 0;
+  assert_true(take(w->limiter, "pool", "other", 5));
+  assert_int_equal(executed, 2);
+  drain(w->limiter, "pool", "b", 5);
+  executed = 0;
+  assert_false(take(w->limiter, "pool", "b", 5)); /* stopped, as is known */
+  assert_int_equal(executed, 0);
+  assert_true(take(w->limiter, "pool", "a", 30));
+  assert_int_equal(executed, 2);
+  w->store->backend = executes;
+}
+
+static void tenants_share_what_is_known_of_their_pool(void **state) {
+  (void)state;
+  on_each_store(the_next_reads_no_cell_again);
 }
 
 /* Cells of 10 s, Cf = 50: a has 25 of it and all others 25. */
@@ -265,6 +305,7 @@ int main(void) {
       cmocka_unit_test(every_store_keeps_floors_for_later),
       cmocka_unit_test(no_pool_takes_from_another),
       cmocka_unit_test(a_batch_is_decided_by_tenant),
+      cmocka_unit_test(tenants_share_what_is_known_of_their_pool),
       cmocka_unit_test(who_is_not_named_takes_from_others_alone),
       cmocka_unit_test(who_was_seen_has_a_floor),
       cmocka_unit_test(looks_and_takes_any_name),

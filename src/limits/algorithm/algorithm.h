@@ -308,6 +308,9 @@ void weir_memo_doubt(const weir_stack *stack, weir_memo *memo, size_t i, int64_t
 /* The same of all that a memo believes: what was given back is not known. */
 void weir_memo_doubt_all(const weir_stack *stack, const weir_settings *settings, weir_memo *memo);
 
+/* Brings what a memo knows of a pool up to what another one does, of whatever tenant of it. */
+void weir_memo_share(const weir_stack *stack, weir_memo *memo, const weir_memo *other);
+
 /* Keeps what the memo `next` of a machine says, which charged the next windows ahead of time: it
  * counts once they have begun. */
 void weir_memo_lay_by(const weir_stack *stack, const weir_settings *settings, weir_memo *memo,

@@ -54,6 +54,15 @@ weir_memo_limits *weir_memo_limits_of(const weir_stack *stack, const weir_memo *
   return (weir_memo_limits *)((uintptr_t)memo + weir_memo_offset(stack, stack->count));
 }
 
+void weir_memo_share(const weir_stack *stack, weir_memo *memo, const weir_memo *other) {
+  for (size_t i = 0; i < stack->count; i++) {
+    const weir_method *method = weir_method_of(&stack->rules[i], 0);
+    if (method->share != NULL)
+      method->share(&stack->rules[i], (char *)memo + weir_memo_offset(stack, i),
+                    weir_memo_own(stack, other, i));
+  }
+}
+
 void weir_memo_lay_by(const weir_stack *stack, const weir_settings *settings, weir_memo *memo,
                       const weir_memo *next, int64_t now_us) {
   for (size_t i = 0; i < stack->count; i++)

@@ -161,6 +161,9 @@ typedef struct weir_method {
   /* What the memory says must be read again before anything rests on it. */
   void (*forget)(void *memory);
 
+  /* weir_memo_share(), of rules that divide a limit; else NULL. */
+  void (*share)(const weir_rule *rule, void *memory, const void *other);
+
   const weir_plain_table *plain; /* NULL: no charge is plain */
   const weir_windows_table *windows;
   const weir_delaying_table *delaying; /* NULL: no request waits */

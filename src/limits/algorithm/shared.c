@@ -127,6 +127,8 @@ typedef struct shared_state {
   bool tells_stopped;       /* ... and to the pool: nobody has told it before */
   bool comes;               /* it is new among others, and was charged as such */
   bool tells_seen;          /* to the pool: this tenant was not seen before in this epoch */
+  bool brief;               /* this look has asked for the own count alone so far */
+  bool telling;             /* what is to be told is found */
   bool recalls;             /* this phase asks nobody */
   bool reads;               /* this phase has read what says how much may be lent */
 } shared_state;
@@ -202,12 +204,10 @@ static void begin_epoch(weir_shared_memory *memory, int64_t epoch) {
   memory->epoch = epoch;
 }
 
-static void shared_begin(weir_rule_state *r) {
-  weir_shared_memory *memory = r->memory;
-  int64_t current = r->frame->now_us / r->rule->cell_us;
-  int64_t first = current - r->rule->cells, shift = first - memory->first;
-  int room = weir_cells_room(r->rule);
-  r->place = current;
+/* What is known of cells that are still there stays. */
+static void move_to(const weir_rule *rule, weir_shared_memory *memory, int64_t first) {
+  int64_t shift = first - memory->first;
+  int room = weir_cells_room(rule);
   for (int n = 0; n < room && shift != 0; n++) {
     int to = shift > 0 ? n : room - 1 - n;
     int64_t from = to + shift;
@@ -215,9 +215,31 @@ static void shared_begin(weir_rule_state *r) {
     memory->cells[to] = cached ? memory->cells[from] : (weir_pool_cell){.read_us = NOT_READ};
   }
   memory->first = first;
-  if (memory->own_cell != current) memory->own = 0;
-  memory->own_cell = current;
+}
+
+static void shared_begin(weir_rule_state *r) {
+  weir_shared_memory *memory = r->memory;
+  r->place = r->frame->now_us / r->rule->cell_us;
+  move_to(r->rule, memory, r->place - r->rule->cells);
+  if (memory->own_cell != r->place) memory->own = 0;
+  memory->own_cell = r->place;
   if (is_other(r)) begin_epoch(memory, epoch_of(r));
+}
+
+/* What is the pool's: of each cell what was read last, the newest level, and the number of others. */
+static void shared_share(const weir_rule *rule, void *memory, const void *other) {
+  weir_shared_memory *to = memory;
+  const weir_shared_memory *from = other;
+  int room = weir_cells_room(rule);
+  if (from->first > to->first) move_to(rule, to, from->first);
+  int64_t shift = to->first - from->first;
+  for (int n = 0; n + shift < room && n < room; n++)
+    if (from->cells[n + shift].read_us > to->cells[n].read_us)
+      to->cells[n] = from->cells[n + shift];
+  if (from->level_cell > to->level_cell) to->level = from->level;
+  if (from->level_cell > to->level_cell) to->level_cell = from->level_cell;
+  if (from->seen_epoch > to->seen_epoch) to->seen = from->seen;
+  if (from->seen_epoch > to->seen_epoch) to->seen_epoch = from->seen_epoch;
 }
 
 /* --- what may be had ---------------------------------------------------------------------------
@@ -421,9 +443,9 @@ static weir_operation *plan_mark(weir_rule_state *r, weir_operation_kind kind, i
   return operation;
 }
 
-/* What may be lent rests on B of all cells, and on F of those that are over. A cell that was read after its
- * end + x is read no more: from then on it only becomes smaller. */
-static void plan_cells(weir_rule_state *r) {
+/* What may be lent rests on B of all cells, and on F of those that are final. A cell that was read as that is read
+ * no more: from then on it only becomes smaller. */
+static void plan_cells(weir_rule_state *r, bool makes_level) {
   const weir_settings *settings = r->frame->settings;
   const weir_shared_memory *memory = r->memory;
   int64_t width = r->rule->cell_us, current = r->place;
@@ -432,8 +454,9 @@ static void plan_cells(weir_rule_state *r) {
     int64_t read_us = memory->cells[cell - memory->first].read_us;
     bool known = read_us >= (cell + 1) * width + settings->final_us && settings->cached_cells;
     if (known && read_us <= r->frame->now_us) continue;
-    plan_pool(r, WEIR_GET, cell, POOL_FLOORS);
     plan_pool(r, WEIR_GET, cell, POOL_LENT);
+    if (!makes_level && r->frame->now_us < (cell + 1) * width + settings->final_us) continue;
+    plan_pool(r, WEIR_GET, cell, POOL_FLOORS);
     if (r->rule->others > 0) plan_pool(r, WEIR_GET, cell, POOL_OTHERS);
   }
   if (ahead) plan_pool(r, WEIR_GET, current + 1, POOL_LENT);
@@ -443,7 +466,6 @@ static void plan_cells(weir_rule_state *r) {
 static void plan_level(weir_rule_state *r) {
   const weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
-  if (memory->level_cell == r->place || state->reads) return;
   const weir_pool_cell *last = &memory->cells[r->rule->cells - 1];
   state->before.used = last->floors + last->others + last->lent;
   plan_pool(r, WEIR_GET, r->place, POOL_LEVEL);
@@ -454,9 +476,11 @@ static void plan_level(weir_rule_state *r) {
 }
 
 static void plan_lending(weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
-  plan_level(r);
-  plan_cells(r);
+  bool makes_level = memory->level_cell != r->place && !state->reads;
+  if (makes_level) plan_level(r);
+  plan_cells(r, makes_level);
   state->reads = true;
 }
 
@@ -539,6 +563,7 @@ static void begin_telling(weir_rule_state *r) {
   shared_state *state = r->state;
   int64_t level = level_room(r), free = free_of_level(r);
   bool looks = r->frame->phase == WEIR_PHASE_LOOK;
+  state->telling = true;
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
     const weir_verdict *verdict = &claim->verdict;
     int64_t cost = weir_claim_cost(claim, r->index);
@@ -596,21 +621,42 @@ static bool is_stopped_again(const weir_rule_state *r) {
   return true;
 }
 
+/* Whether the own count and what is known of the pool will do for a look: each take fits by them, as its charge
+ * will find out, or the level stops it. */
+static bool is_clear(const weir_rule_state *r) {
+  int64_t level = level_room(r), free = free_of_level(r);
+  for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
+    int64_t cost = claim->ask.up_to ? 1 : weir_claim_cost(claim, r->index);
+    bool is_stopped = cost > level && cost > free;
+    if (claim->ask.kind != WEIR_TAKE || (!is_stopped && cost > shared_room(r, &claim->ask)))
+      return false;
+  }
+  return true;
+}
+
 static void plan_look(weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
   if (r->step == 0) {
     state->recalls = state->reads = is_stopped_again(r);
     if (state->recalls) return;
     plan_tenant(r, WEIR_GET, TENANT_OWN);
-    plan_pool(r, WEIR_GET, r->place, POOL_LENT);
     if (is_other(r)) plan_pool(r, WEIR_GET, r->place, POOL_OTHERS);
     if (is_other(r)) plan_pool(r, WEIR_GET, r->place, POOL_NEWCOMERS);
     plan_epoch(r);
+    state->brief = memory->level_cell == r->place && r->frame->settings->cached_cells;
+  }
+  if (state->brief && (r->step == 0 || is_clear(r)))
+    state->reads = true;
+  else if (state->brief || r->step == 0) {
+    state->brief = false;
+    plan_pool(r, WEIR_GET, r->place, POOL_LENT);
     plan_lending(r);
     return;
   }
+  if (r->step == 0) return;
   make_level(r);
-  if (r->step == 1) begin_telling(r);
+  if (!state->telling) begin_telling(r);
   plan_telling(r);
 }
 
@@ -676,4 +722,5 @@ const weir_method weir_shared_method = {
     .recall = shared_recall,
     .known = shared_known,
     .forget = shared_forget,
+    .share = shared_share,
 };

@@ -106,6 +106,36 @@ static void doubt(const weir_limiter *limiter, weir_memo_entry *entry) {
   entry->doubted = false;
 }
 
+/* The entry of the pool of which a request names a tenant. What its memo has is what any tenant's group has read
+ * of it; no request waits there. NULL: there is no memory for it, or the clock was set back meanwhile. */
+static weir_memo_entry *lock_pool(weir_limiter *limiter, const weir_claim *request,
+                                  unsigned clock_steps) {
+  weir_key key;
+  weir_key_read(limiter->store->secret, request->ask.key, request->ask.key_length, &key);
+  weir_memo_entry *entry = weir_limiter_lock_known(limiter, &key);
+  if (entry == NULL || entry->clock_steps == clock_steps) return entry;
+  weir_lock_leave(&entry->shard->lock);
+  return NULL;
+}
+
+/* Before a group starts: copies what is known of its pool to where its machine will work. */
+static bool read_pool(weir_limiter *limiter, const weir_waiting *leader, unsigned clock_steps,
+                      weir_group *group) {
+  weir_memo_entry *pool = lock_pool(limiter, &leader->claim, clock_steps);
+  if (pool == NULL) return false;
+  memcpy(group->machine->frame.memo, pool->memo, group->machine->memo_bytes);
+  weir_lock_leave(&pool->shard->lock);
+  return true;
+}
+
+/* Behind it: what it has read spares other tenants' groups their reads. */
+static void tell_pool(weir_limiter *limiter, const weir_group *group, unsigned clock_steps) {
+  weir_memo_entry *pool = lock_pool(limiter, group->requests, clock_steps);
+  if (pool == NULL) return;
+  weir_memo_share(&limiter->stack, pool->memo, group->machine->frame.memo);
+  weir_lock_leave(&pool->shard->lock);
+}
+
 /* The group's entry is locked. */
 static void start(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
@@ -136,6 +166,8 @@ static void take_group(weir_call *call, const weir_waiting *leader) {
   const weir_stand_in *known = limiter->known;
   bool is_named = known->needs_text || !(limiter->settings.traits & WEIR_TRAIT_IDENTITY);
   group->encoded_length = is_named ? weir_call_encode(leader, group->encoded) : 0;
+  unsigned before = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
+  bool shares = limiter->shared && read_pool(limiter, leader, before, group);
   weir_lock_take(&entry->shard->lock);
   unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   bool as_read = call->at.clock_steps == steps;
@@ -150,6 +182,8 @@ static void take_group(weir_call *call, const weir_waiting *leader) {
   group->not_before_us = 0;
   group->keeps_lead = false;
   group->memo = entry->memo;
+  if (shares && before == steps)
+    weir_memo_share(&limiter->stack, entry->memo, group->machine->frame.memo);
   group->reads = WEIR_RECORD_KNOWN;
   if (known->wrap != NULL) known->wrap(call, group);
   bool must_read = limiter->limits_us > 0 && weir_record_must_read(call, group);
@@ -556,8 +590,10 @@ static void finish(weir_call *call, weir_group *group) {
   keep(limiter, group);
   limiter->known->after(call, group);
   answer_those_behind(call, entry);
+  unsigned clock_steps = entry->clock_steps;
   weir_call_pass_lead(call, entry);
   weir_lock_leave(&entry->shard->lock);
+  if (limiter->shared) tell_pool(limiter, group, clock_steps);
   for (weir_claim *request = group->requests, *next; request != NULL; request = next) {
     next = request->next;
     if (request->ask.places != NULL && request->verdict.decision.source == WEIR_SOURCE_STORE)
