@@ -308,6 +308,17 @@ static int64_t floor_of(const struct hunt *hunt, int tenant) {
   return weir_rule_floor(rule, weir_rule_weight(rule, &tenants[tenant], 1));
 }
 
+/* Where requests may have a limit of their own, each client has one. */
+static int64_t limit_of(const struct fake_world *world, int client) {
+  const weir_rule *rule = &world->stack.rules[0];
+  return rule->most > 0 ? rule->limit + client % 5 * 10 : 0;
+}
+
+static int64_t largest_limit(const struct fake_world *world) {
+  int64_t limit = limit_of(world, 4);
+  return limit > 0 ? limit : world->stack.rules[0].limit;
+}
+
 /* Every client is a process of one of three clocks, asking for one of four tenants. In half of all cells a
  * tenant asks for its floor and no more. */
 static void begin(struct hunt *hunt, int client) {
@@ -327,7 +338,8 @@ static void begin(struct hunt *hunt, int client) {
   for (int i = 0; i < 2; i++) {
     weir_ask ask = {.kind = peeks ? WEIR_PEEK : WEIR_TAKE,
                     .cost = 1 + fake_random(world, 3),
-                    .tenant_number = number};
+                    .tenant_number = number,
+                    .limit = limit_of(world, client)};
     ask.weight = weir_rule_weight(&world->stack.rules[0], &tenants[tenant], 1);
     if (modest && ask.weight > 0 && hunt->begun[cell][tenant] + ask.cost > floor_of(hunt, tenant))
       continue;
@@ -415,7 +427,7 @@ static int64_t run(unsigned seed, const char *rule, int64_t *limit, size_t *admi
     }
   }
   int64_t most = most_in_period(hunt, world->stack.rules[0].period_us);
-  *limit = world->stack.rules[0].limit;
+  *limit = largest_limit(world);
   *admitted += hunt->admitted;
   *within += check_floors(hunt);
   fake_close(world);
@@ -431,6 +443,7 @@ static const char *const rules[] = {
     "shared-window:84/8s,floors=100%,weights=a:3|b:3|c:2",
     "shared-window:200/8s,floors=100%,weights=a:1|b:1|c:1,others=2",
     "shared-window:200/8s,floors=60%,weights=a:1|b:1|c:1,others=5",
+    "shared-window:150/8s,floors=100%,weights=a:1|b:1|c:1,most=190",
 };
 enum { RULES = sizeof rules / sizeof rules[0] };
 

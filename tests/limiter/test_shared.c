@@ -217,6 +217,37 @@ static void who_was_seen_has_a_floor(void **state) {
   on_each_store(others_share_their_part);
 }
 
+/* A request may say another limit of its pool: what is there counts under both. */
+static void another_limit_counts_on(world *w) {
+  weir_limiter *limiter =
+      world_limiter(w, "shared-window:1000/80s,cells=8,weights=a:3|b:1|c:1,most=4000", NULL);
+  weir_extra extra = WEIR_EXTRA_INIT;
+  const weir_extra *extras = &extra;
+  weir_message why = {""};
+  weir_request request = {.key = "pool", .key_length = 4, .cost = 120};
+  extra.tenant = "a";
+  extra.tenant_length = 1;
+  extra.limit = 4000;
+  for (const char *none = "xyz"; *none != '\0'; none++)
+    drain(limiter, "pool", none, 1);
+  assert_false(take(limiter, "pool", "z", 100));
+  assert_int_equal(weir_decide_extra(&limiter, &request, &extras, 1, &why), WEIR_OK);
+  assert_true(request.decision.allowed); /* its floor is 120 of 200 */
+  extra.tenant = "z";
+  assert_int_equal(weir_decide_extra(&limiter, &request, &extras, 1, &why), WEIR_OK);
+  assert_true(request.decision.allowed);
+  assert_int_equal(request.decision.limit, 4000 - 9 - 9 * 200);
+  extra.limit = 99;
+  assert_int_equal(weir_decide_extra(&limiter, &request, &extras, 1, &why), WEIR_BAD_ARGUMENT);
+  assert_non_null(strstr(why.text, "accepted are 100 to 4000"));
+  weir_limiter_destroy(limiter);
+}
+
+static void a_limit_up_to_most_may_be_said(void **state) {
+  (void)state;
+  on_each_store(another_limit_counts_on);
+}
+
 static void peeks_and_long_names(world *w) {
   char tenant[3000];
   weir_decision decision;
@@ -283,6 +314,22 @@ static void what_it_cannot_do_is_refused(void **state) {
   world_close(&w);
 }
 
+static void limits_of_keys_are_refused(void **state) {
+  (void)state;
+  weir_store *store;
+  weir_limiter *limiter;
+  weir_message why = {""};
+  weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
+  options.limits_us = SECOND_US;
+  assert_int_equal(weir_store_open("memory:", &store, &why), WEIR_OK);
+  assert_int_equal(
+      weir_limiter_create(store, "shared-window:1000/80s,cells=8,weights=a:3|b:1,most=4000",
+                          &options, &limiter, &why),
+      WEIR_BAD_RULE);
+  assert_says(&why, "limits_us with a shared-window");
+  weir_store_close(store);
+}
+
 static void cells_that_are_too_short_for_the_clocks_are_refused(void **state) {
   (void)state;
   weir_store *store;
@@ -308,8 +355,10 @@ int main(void) {
       cmocka_unit_test(tenants_share_what_is_known_of_their_pool),
       cmocka_unit_test(who_is_not_named_takes_from_others_alone),
       cmocka_unit_test(who_was_seen_has_a_floor),
+      cmocka_unit_test(a_limit_up_to_most_may_be_said),
       cmocka_unit_test(looks_and_takes_any_name),
       cmocka_unit_test(what_it_cannot_do_is_refused),
+      cmocka_unit_test(limits_of_keys_are_refused),
       cmocka_unit_test(cells_that_are_too_short_for_the_clocks_are_refused),
   };
   stores_start();

@@ -319,8 +319,7 @@ static const struct {
     {"hold=5s", NULL},
     {"debt=0", "fixed-window, sliding-window, quota and token-bucket"},
     {"lease=1ms", "fixed-window, sliding-window, quota, token-bucket and in-flight"},
-    {"most=9",
-     "fixed-window, sliding-window, sliding-log, quota, token-bucket, leaky-bucket and in-flight"},
+    {"most=9000", NULL},
     {"name=x", NULL},
 };
 

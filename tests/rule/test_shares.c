@@ -78,6 +78,24 @@ static void others_have_a_part_and_counts_of_their_own(void **state) {
   assert_int_equal(weir_rule_floor(&rule, rule.others), 2);
 }
 
+/* Floors scale with the limit, down to where some are none. */
+static void limits_up_to_most_have_floors_in_proportion(void **state) {
+  (void)state;
+  weir_rule rule = parsed("shared-window:60000/1m,weights=a:9|b:1,others=2,most=240000");
+  int64_t capacity = rule.capacity;
+  assert_int_equal(capacity, 60000 - 61 - 61 * 483);
+  weir_rule_set_limit(&rule, 240000);
+  assert_int_equal(rule.floor_of_cell, 1935);
+  assert_int_equal(weir_rule_floor(&rule, 9), 1451);
+  assert_int_equal(rule.capacity, 240000 - 61 - 61 * 1935);
+  int64_t least = weir_rule_limit_least(&rule);
+  weir_rule_set_limit(&rule, least);
+  assert_int_equal(weir_rule_floor(&rule, 1), 1);
+  assert_true(weir_rule_floor(&rule, 2) >= 2);
+  weir_rule_set_limit(&rule, least - 1);
+  assert_int_equal(weir_rule_floor(&rule, 1), 0);
+}
+
 static const struct {
   const char *text, *names, *accepts;
 } bad[] = {
@@ -108,10 +126,10 @@ static const struct {
     {"shared-window:10000/1m,weights=a:99,others=1", "others= has a part of 1 in 100",
      "a limit of 24800 or more"},
     {"shared-window:60000/1m,weights=a:1,lease=1s", "option lease",
-     "shared-window accepts cells=, floors=, weights=, others=, hold= and name="},
+     "shared-window accepts cells=, floors=, weights=, others=, hold=, most= and name="},
     {"shared-window:60000/1m,weights=a:1,debt=1", "option debt", "shared-window accepts cells="},
-    {"shared-window:60000/1m,weights=a:1,most=90000", "option most",
-     "shared-window accepts cells="},
+    {"shared-window:60000/1m,weights=a:1,most=59999", "most=59999 is below the limit",
+     "60000, the limit, to 1000000000"},
     {"shared-window:60000/1m,weights=a:1,count=all", "option count",
      "shared-window accepts cells="},
     {"shared-window:60000/1m,weights=a:1,strict", "option strict", "shared-window accepts cells="},
@@ -190,6 +208,7 @@ int main(void) {
       cmocka_unit_test(has_cells_of_a_second_or_more_unless_told),
       cmocka_unit_test(divides_the_floors_by_weight),
       cmocka_unit_test(others_have_a_part_and_counts_of_their_own),
+      cmocka_unit_test(limits_up_to_most_have_floors_in_proportion),
       cmocka_unit_test(says_what_is_wrong_and_what_is_accepted),
       cmocka_unit_test(more_tenants_than_there_is_room_for_are_refused),
       cmocka_unit_test(is_written_in_one_way),

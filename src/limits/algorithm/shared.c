@@ -52,7 +52,7 @@ int64_t weir_pool_lendable(const weir_rule *rule, const weir_pool_cell *cells, i
     int64_t ahead = j > 0 ? cells[current + 1].lent + j * rule->floor_of_cell : 0;
     if (before + ahead > most) most = before + ahead;
   }
-  return rule->limit - most - cells[current].lent - rule->floor_of_cell;
+  return weir_rule_lent_most(rule) - most - cells[current].lent - rule->floor_of_cell;
 }
 
 /* Where nobody is stopped the level follows what is left over as if one tenant were, up to where that one could

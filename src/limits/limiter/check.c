@@ -245,8 +245,9 @@ static weir_status check_limit(weir_limiter *limiter, int64_t limit, weir_messag
     return WEIR_BAD_ARGUMENT;
   }
   const weir_rule *rule = &stack->rules[limiter->steered];
-  bool fits = limit >= 1 && limit <= rule->most;
-  if (fits && weir_rule_moves_in_time(rule)) {
+  bool drains = weir_rule_moves_in_time(rule);
+  bool fits = limit >= (drains ? 1 : limiter->limit_least) && limit <= rule->most;
+  if (fits && drains) {
     weir_rule limited = *rule;
     weir_rule_set_limit(&limited, limit);
     fits = limited.capacity >= 1;
@@ -259,7 +260,7 @@ static weir_status check_limit(weir_limiter *limiter, int64_t limit, weir_messag
   weir_message_set(message,
                    "a limit of %" PRId64 " for %s: accepted are %" PRId64 " to %" PRId64 "%s",
                    limit, limiter->texts[limiter->steered], weir_rule_limit_least(rule), rule->most,
-                   weir_rule_moves_in_time(rule) ? ", with which its burst is in proportion" : "");
+                   drains ? ", with which its burst is in proportion" : "");
   return WEIR_BAD_ARGUMENT;
 }
 

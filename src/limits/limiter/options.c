@@ -157,6 +157,13 @@ weir_status weir_limiter_check_limits(const weir_limiter *limiter, weir_message 
     weir_message_set(message, "option limits_us: accepted with most= in one of the rules");
     return WEIR_BAD_RULE;
   }
+  if (weir_rule_is_shared(&stack->rules[0])) {
+    weir_message_set(message,
+                     "option limits_us with a %s: a pool's limit is that of its rule or of the "
+                     "request, and accepted is no limits_us",
+                     weir_rule_kind_name(stack->rules[0].kind));
+    return WEIR_BAD_RULE;
+  }
   for (size_t i = 0; i < stack->count; i++) {
     if (stack->rules[i].lease_us == 0) continue;
     weir_message_set(

@@ -80,8 +80,13 @@ int64_t weir_rule_bound(const weir_rule *rule) {
   return weir_rule_bound_of(rule, (weir_threshold){rule->limit, weir_rule_upper(rule)});
 }
 
+int64_t weir_rule_lent_most(const weir_rule *rule) {
+  return rule->limit - (rule->most > 0 ? rule->cells + 1 : 0);
+}
+
 int64_t weir_rule_capacity(const weir_rule *rule) {
-  if (weir_rule_is_shared(rule)) return rule->limit - (rule->cells + 1) * rule->floor_of_cell;
+  if (weir_rule_is_shared(rule))
+    return weir_rule_lent_most(rule) - (rule->cells + 1) * rule->floor_of_cell;
   return weir_rule_moves_in_time(rule) ? rule->burst - rule->reserve : rule->limit;
 }
 
@@ -433,6 +438,7 @@ void weir_rule_set_limit(weir_rule *rule, int64_t limit) {
   for (size_t i = 0; i < WEIR_CLASSES_MOST; i++)
     rule->class_capacities[i] = in_proportion(rule->class_capacities[i], limit, rule->limit);
   rule->limit = limit;
+  if (weir_rule_is_shared(rule)) rule->floor_of_cell = weir_shares_floors(rule);
   if (weir_rule_moves_in_time(rule)) rule->token_units = token_units_in(rule, rule->unit_bits);
   set_capacities(rule);
   if (rule->debt > rule->capacity) rule->debt = rule->capacity;
@@ -441,6 +447,7 @@ void weir_rule_set_limit(weir_rule *rule, int64_t limit) {
 /* What a burst keeps beyond its reserve grows with the limit, but for the rounding of both. */
 int64_t weir_rule_limit_least(const weir_rule *rule) {
   int64_t below = 0, least = rule->limit;
+  if (weir_rule_is_shared(rule)) return weir_shares_limit_least(rule);
   if (!weir_rule_moves_in_time(rule)) return 1;
   while (least - below > 1) {
     int64_t middle = below + (least - below) / 2;

@@ -112,7 +112,7 @@ static const struct option {
                "accepted is a duration from 1ms to 1s (a whole number and ms or s)"},
     [DEBT] = {"debt", true, WEIR_KIND_SETTLES, 0,
               "accepted is a whole number from 0 to what the rule admits at once"},
-    [MOST] = {"most", true, 0, WEIR_KIND_SHARED,
+    [MOST] = {"most", true, 0, 0,
               "accepted is a whole number, the largest limit that the name will have"},
     [CLASSES] =
         {"classes", true, 0, WEIR_KIND_SHARED,

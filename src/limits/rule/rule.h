@@ -254,6 +254,10 @@ int64_t weir_rule_capacity_most(const weir_rule *rule);
  * is B without the reserve of its lease. Of a shared window: what may be lent where nothing is used. */
 int64_t weir_rule_capacity(const weir_rule *rule);
 
+/* Of a shared window: up to where a cell is lent that meets all floors. Where limits of one name are in use at a
+ * time, each rounds Cf down by itself: so much less that the bound of the largest holds for all. */
+int64_t weir_rule_lent_most(const weir_rule *rule);
+
 /* The weight of a tenant of a shared window, 0 where weights= does not name it; and its floor in a cell. */
 int64_t weir_rule_weight(const weir_rule *rule, const void *tenant, size_t length);
 int64_t weir_rule_floor(const weir_rule *rule, int64_t weight);

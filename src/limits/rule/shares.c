@@ -129,36 +129,54 @@ static int64_t limit_of_floor(const weir_rule *rule, int64_t weight, int64_t flo
   return (of_cell * (rule->cells + 2) * 100 + rule->floors - 1) / rule->floors;
 }
 
-/* Those who are not named need one for who comes first and one for who was there before. */
+enum { OTHERS_LEAST = 2 /* one for who comes, and one for who was there before */ };
+
+int64_t weir_shares_floors(const weir_rule *rule) {
+  return rule->floors * rule->limit / (100 * (rule->cells + 2));
+}
+
+static share least_share(const weir_rule *rule) {
+  share next, least = {.weight = WEIR_WEIGHT_MOST + 1};
+  for (const char *at = rule->weights, *end = end_of(rule); next_share(&at, end, &next);)
+    if (next.weight < least.weight) least = next;
+  return least;
+}
+
+int64_t weir_shares_limit_least(const weir_rule *rule) {
+  int64_t named = rule->weights == NULL ? 0 : limit_of_floor(rule, least_share(rule).weight, 1);
+  int64_t others = rule->others == 0 ? 0 : limit_of_floor(rule, rule->others, OTHERS_LEAST);
+  return named > others ? named : others;
+}
+
 static weir_status check_others(const weir_rule *rule, weir_message *message) {
-  enum { LEAST = 2 };
-  if (rule->others == 0 || weir_rule_floor(rule, rule->others) >= LEAST) return WEIR_OK;
+  if (rule->others == 0 || weir_rule_floor(rule, rule->others) >= OTHERS_LEAST) return WEIR_OK;
   weir_message_set(message,
                    "others= has a part of %" PRId64 " in %" PRId64
                    ", and its floors in each of the %d cells come to less than %d: accepted are a "
                    "limit of %" PRId64 " or more, larger floors, or fewer cells",
-                   rule->others, rule->weight_of_all, rule->cells, LEAST,
-                   limit_of_floor(rule, rule->others, LEAST));
+                   rule->others, rule->weight_of_all, rule->cells, OTHERS_LEAST,
+                   limit_of_floor(rule, rule->others, OTHERS_LEAST));
   return WEIR_BAD_RULE;
 }
 
 /* The tenant with the least weight needs a floor of 1. */
-static weir_status check_floors(const weir_rule *rule, const share *least, weir_message *message) {
-  if (weir_rule_floor(rule, least->weight) >= 1) return WEIR_OK;
-  int64_t limit = limit_of_floor(rule, least->weight, 1);
+static weir_status check_floors(const weir_rule *rule, weir_message *message) {
+  const share least = least_share(rule);
+  if (weir_rule_floor(rule, least.weight) >= 1) return WEIR_OK;
+  int64_t limit = limit_of_floor(rule, least.weight, 1);
   weir_message_set(
       message,
       "tenant \"%.*s\" has a part of %" PRId64 " in %" PRId64
       ", and its floor in each of the %d cells is less than 1: accepted are a limit of %" PRId64
       " or more, larger floors, or fewer tenants or cells",
-      (int)least->part.name_length, least->part.name, least->weight, rule->weight_of_all,
-      rule->cells, limit);
+      (int)least.part.name_length, least.part.name, least.weight, rule->weight_of_all, rule->cells,
+      limit);
   return WEIR_BAD_RULE;
 }
 
 weir_status weir_shares_measure(weir_rule *rule, weir_message *message) {
   enum { FLOORS_DEFAULT = 50 };
-  share next, least = {.weight = WEIR_WEIGHT_MOST + 1};
+  share next;
   if (rule->weights == NULL && rule->others == 0) {
     weir_message_set(message,
                      "%s needs weights=, its tenants and their parts: weights=north:5|south:3; or "
@@ -171,12 +189,10 @@ weir_status weir_shares_measure(weir_rule *rule, weir_message *message) {
   if (rule->cells == weir_kinds[rule->kind].cells) rule->cells = weir_shares_cells(rule->period_us);
   if (rule->floors == 0) rule->floors = FLOORS_DEFAULT;
   rule->weight_of_all = rule->others;
-  for (const char *at = rule->weights, *end = end_of(rule); next_share(&at, end, &next);) {
+  for (const char *at = rule->weights, *end = end_of(rule); next_share(&at, end, &next);)
     rule->weight_of_all += next.weight;
-    if (next.weight < least.weight) least = next;
-  }
-  rule->floor_of_cell = rule->floors * rule->limit / (100 * (rule->cells + 2));
+  rule->floor_of_cell = weir_shares_floors(rule);
   status = check_cells(rule, message);
-  if (status == WEIR_OK && rule->weights != NULL) status = check_floors(rule, &least, message);
+  if (status == WEIR_OK && rule->weights != NULL) status = check_floors(rule, message);
   return status == WEIR_OK ? check_others(rule, message) : status;
 }
