@@ -135,12 +135,31 @@ async function many(express) {
   });
 }
 
+// Classes by what the application knows of a request, here a field that its proxy sets.
+async function claims(express) {
+  const app = express();
+  const rule = 'fixed-window:10/1h,most=100,classes=batch:60%|free:80%';
+  const byHeader = { class: (request) => request.get('x-class'), limit: (request) => (request.get('x-plan') === 'pro' ? 12 : null) };
+  app.get('/', limit(store(), rule, byHeader), (request, response) => response.send('ok'));
+  app.get('/shaped', limit(store(), rule, { ...byHeader, onDenied: (request, response, refusal) => response.status(refusal.status).send('shaped') }),
+    (request, response) => response.send('ok'));
+  await served(app, async (ask, statuses) => {
+    assert.deepStrictEqual(await statuses(7, '/', { 'x-class': 'batch' }), [200, 200, 200, 200, 200, 200, 429]);
+    assert.deepStrictEqual(await statuses(2, '/', { 'x-class': 'no' }), [400, 400]);
+    assert.deepStrictEqual(await statuses(5, '/'), [200, 200, 200, 200, 429]);
+    assert.deepStrictEqual(await statuses(3, '/', { 'x-plan': 'pro' }), [200, 200, 429]);
+    const shaped = await ask('/shaped', { 'x-class': 'no' });
+    assert.deepStrictEqual([shaped.status, await shaped.text()], [400, 'shaped']);
+  });
+}
+
 async function fastify() {
   const app = require('fastify')();
   const place = store();
   app.register(weir, { store: place, rule: '9/1h' });
   app.get('/', async () => 'ok');
   app.post('/login', { onRequest: weir.limit(place, '2/1h', { skipSuccessful: true }) }, async (request, reply) => reply.code(401).send('no'));
+  app.get('/classes', { onRequest: weir.limit(place, '10/1h,classes=batch:20%', { class: (request) => request.headers['x-class'] }) }, async () => 'ok');
   app.get('/of/:id', { onRequest: weir.limit(place, '2/1h') }, async () => 'ok');
   app.get('/shaped', { onRequest: weir.limit(place, '1/1h', { onDenied: (request, reply, refusal) => reply.code(429).send({ again: refusal.retryAfter }) }) },
     async () => 'ok');
@@ -152,7 +171,9 @@ async function fastify() {
   };
   assert.deepStrictEqual(await statuses('/of/1', '/of/2', '/of/3'), [200, 200, 429]);
   assert.deepStrictEqual(await statuses('/shaped', '/shaped'), [200, 429]);
-  assert.deepStrictEqual(await statuses('/', '/', '/', '/', '/'), [200, 200, 200, 200, 429]); // nine of all
+  const asked = (headers) => app.inject({ url: '/classes', headers }).then(({ statusCode }) => statusCode);
+  assert.deepStrictEqual([await asked({ 'x-class': 'batch' }), await asked({ 'x-class': 'no' })], [200, 400]);
+  assert.deepStrictEqual(await statuses('/', '/', '/'), [200, 200, 429]); // nine of all
   const denied = await ask('/');
   assert.match(denied.headers['content-type'], /^application\/problem\+json/);
   assert.strictEqual(JSON.parse(denied.body).status, 429);
@@ -164,6 +185,7 @@ async function main() {
     const express = require(name);
     await names(express);
     await shapes(express);
+    await claims(express);
     await away(express);
     await many(express);
   }

@@ -56,13 +56,30 @@ export interface LimiterOptions {
   processes?: number;
   memoKeys?: number;
   peers?: number;
+  /** Keys may have limits of their own, by setLimit(), and what was read of one is believed for so many seconds. */
+  limitsEvery?: number;
+  /** What becomes of a key that no limit was set for, with limitsEvery. */
+  absent?: 'rule' | 'deny';
   cachedCells?: boolean;
   localDenials?: boolean;
   combining?: boolean;
   leases?: boolean;
 }
 
-export interface RequestOptions {
+/** What a request says of itself: a claim of the caller, and no client's. */
+export interface Said {
+  /** One of classes= of the rule, for which a part of the limit is all; without it all of the limit is. */
+  class?: string;
+  /** In the place of the rule's limit, up to its most=. */
+  limit?: number;
+  /** Of a shared-window, which needs it: whose floor it uses. */
+  tenant?: Key;
+}
+
+/** A number; that all is denied; or the rule's own. */
+export type Limit = number | 'blocked' | 'none';
+
+export interface RequestOptions extends Said {
   /** One for all rules, or one for each. */
   cost?: number | number[];
   /** The delay that a bucket may answer with; of wait(): the longest wait. */
@@ -71,7 +88,7 @@ export interface RequestOptions {
   signal?: AbortSignal;
 }
 
-export interface HoldOptions {
+export interface HoldOptions extends Said {
   cost?: number | number[];
   /** Seconds to wait for a place; 0 unless it is given. */
   wait?: number;
@@ -112,9 +129,18 @@ export class Limiter {
   refund(key: Key, decision: Decision, cost?: number): Promise<void>;
   /** Settles by the true cost; decision.cost is what is charged then. */
   settle(key: Key, decision: Decision, real: number): Promise<void>;
+  /** Sets a key's own limit in the store, for ttl seconds or 400 days: limiters with limitsEvery go by it. */
+  setLimit(key: Key, limit: Limit, options?: { ttl?: number }): Promise<void>;
+  /** The same for many keys: a Map, or pairs. */
+  setLimits(limits: Iterable<readonly [Key, Limit]>, options?: { ttl?: number }): Promise<void>;
+  unsetLimit(key: Key): Promise<void>;
+  /** null: none was ever set, it has ended, or it was lost. */
+  getLimit(key: Key): Promise<Limit | null>;
   reset(key: Key): Promise<void>;
   returnLeases(): Promise<void>;
   readonly rules: Rule[];
+  /** What `class` may be. */
+  readonly classes: string[];
   readonly warnings: string[];
   httpFields(name: string, decision: Decision, style?: 'draft-10' | 'x-ratelimit'): Record<string, string>;
   close(): void;

@@ -32,12 +32,15 @@ const STYLES = ['draft-10', 'x-ratelimit'];
 const NUMBERS = 12; // of a decision, in the order of weir.c
 const PEEK = 1;
 const UP_TO = 2;
-const [, , REFUND, RESET, RETURN_LEASES, CANCEL, CONNECT, SETTLE, SETTLE_RESERVATION, COMMIT] = Array(10).keys();
+const [, , REFUND, RESET, RETURN_LEASES, CANCEL, CONNECT, SETTLE, SETTLE_RESERVATION, COMMIT, SET_LIMITS, READ_LIMIT] = Array(12).keys();
 const NO_COSTS = new Float64Array(0);
 // weir_limiter_options: switches by their bit, seconds and counts by their place.
 const SWITCHES = { cachedCells: 1, localDenials: 2, combining: 4, leases: 8 };
-const SECONDS = { deadline: 2, clockError: 3, memoAge: 4, localDenial: 5, leastTtl: 6, longestWait: 7 };
+const SECONDS = { deadline: 2, clockError: 3, memoAge: 4, localDenial: 5, leastTtl: 6, longestWait: 7, limitsEvery: 11 };
 const COUNTS = { processes: 8, memoKeys: 9, peers: 10 };
+const ABSENT_DENIES = 16;
+const LIMIT_KINDS = [null, 'none', 'number', 'blocked'];
+const LIMIT_MOST = 2 ** 53;
 
 const seconds = (us) => (us < 0 ? null : us / 1e6);
 
@@ -57,18 +60,20 @@ function known(given, names, what) {
 function textOf(what, text) {
   if (typeof text !== 'string') throw new TypeError(`${what} is a string, not ${typeof text}`);
   if (text.includes('\0')) throw new RangeError(`${what} has a NUL in it`);
+  return utf8(what, text);
+}
+
+function utf8(what, text) {
+  if (/\p{Surrogate}/u.test(text)) throw new TypeError(`${what} has half of a surrogate pair`);
   return text;
 }
 
 // Text is UTF-8, a whole number its decimal text.
-function keyOf(key) {
-  if (typeof key === 'string') {
-    if (/\p{Surrogate}/u.test(key)) throw new TypeError('a key has half of a surrogate pair');
-    return key;
-  }
+function keyOf(key, what = 'a key') {
+  if (typeof key === 'string') return utf8(what, key);
   if (key instanceof Uint8Array) return Buffer.isBuffer(key) ? key : Buffer.from(key);
   if (typeof key === 'bigint' || Number.isSafeInteger(key)) return String(key);
-  throw new TypeError(`a key is a string, a Buffer or a whole number, not ${typeof key}`);
+  throw new TypeError(`${what} is a string, a Buffer or a whole number, not ${typeof key}`);
 }
 
 function costOf(cost) {
@@ -77,9 +82,24 @@ function costOf(cost) {
   return cost;
 }
 
-function microseconds(what, value, least = 1) {
+// Which of these a rule accepts the library knows.
+function limitOf(limit, more = '') {
+  if (!Number.isInteger(limit)) throw new TypeError(`a limit is a whole number${more && ', "blocked" or "none"'}`);
+  if (limit < 1 || limit > LIMIT_MOST) throw failed('BAD_ARGUMENT', `a limit of ${limit}: accepted are 1 to most= of the rule${more}`);
+  return limit;
+}
+
+// What a request says of itself, as weir.c reads it; null: nothing.
+function saidOf(className, limit, tenant) {
+  if (className === undefined && limit === undefined && tenant === undefined) return null;
+  return [className === undefined ? undefined : textOf('a class', className), limit === undefined ? 0 : limitOf(limit),
+    tenant === undefined ? undefined : keyOf(tenant, 'a tenant')];
+}
+
+function microseconds(what, value, least = 1, most = undefined) {
   if (typeof value !== 'number') throw new TypeError(`${what} is a number of seconds, not ${typeof value}`);
   const us = Math.round(value * 1e6);
+  if (most !== undefined && !(us >= least && us <= most)) throw new RangeError(`${what} is ${least / 1e6} s to ${most / 1e6} s`);
   if (!(us >= least && us <= Number.MAX_SAFE_INTEGER)) throw new RangeError(`${what} is ${value} s`);
   return us;
 }
@@ -92,6 +112,7 @@ function oneOf(what, value, accepted) {
 
 class Decision {
   #raw;
+  #said = null; // by its request: it is settled by the same
 
   constructor(raw, message = '') {
     this.#raw = raw;
@@ -111,6 +132,15 @@ class Decision {
   static numbers(decision) {
     if (!(decision instanceof Decision)) throw new TypeError('a decision is one that a limiter made');
     return decision.#raw;
+  }
+
+  static said(decision) {
+    return decision.#said;
+  }
+
+  static saying(decision, said) {
+    if (said !== null && decision instanceof Decision) decision.#said = said;
+    return decision;
   }
 
   // By a refund or a settlement: what is charged now.
@@ -147,7 +177,8 @@ function batchOf(asked) {
       costs = Float64Array.from([...costs, ...each.costs]);
     }
   });
-  return [asked.map((each) => each.handle), asked.map((each) => each.key), numbers, costs];
+  const said = asked.some((each) => each.said !== null) ? asked.map((each) => each.said) : undefined;
+  return [asked.map((each) => each.handle), asked.map((each) => each.key), numbers, costs, said];
 }
 
 const handles = new WeakMap(); // of stores, limiters and networks; null once they are closed
@@ -214,7 +245,7 @@ class Store {
 
   // Resolves to a decision or to an Error.
   static ask(store, asked) {
-    if (store.#immediate) return Promise.resolve(decisionsOf(native.decideNow(...batchOf([asked])))[0]);
+    if (store.#immediate) return Promise.resolve(Decision.saying(decisionsOf(native.decideNow(...batchOf([asked])))[0], asked.said));
     return new Promise((resolve) => {
       asked.resolve = resolve;
       store.#waiting.push(asked);
@@ -239,7 +270,7 @@ class Store {
       } catch (error) {
         decided = batch.map(() => error);
       }
-      batch.forEach(({ resolve }, i) => resolve(decided[i]));
+      batch.forEach(({ resolve, said }, i) => resolve(Decision.saying(decided[i], said)));
     }
     this.#running = false;
     this.#closed.splice(0).forEach((handle) => native.release(handle));
@@ -270,7 +301,8 @@ class Store {
   }
 }
 
-const ASK = ['cost', 'longestWait', 'signal'];
+const SAYS = ['class', 'limit', 'tenant'];
+const ASK = ['cost', 'longestWait', 'signal', ...SAYS];
 
 let askedOf, storeOf; // a limiter's request, as batchOf() reads it
 
@@ -288,13 +320,19 @@ class Limiter {
 
   constructor(store, rule, options) {
     const over = handleOf(store, Store);
-    const given = known(options, ['fallback', ...Object.keys(SWITCHES), ...Object.keys(SECONDS), ...Object.keys(COUNTS)],
+    const given = known(options, ['fallback', 'absent', ...Object.keys(SWITCHES), ...Object.keys(SECONDS), ...Object.keys(COUNTS)],
       'options of a limiter');
-    const numbers = new Float64Array(11);
+    const numbers = new Float64Array(12);
     for (const [name, value] of Object.entries(given)) {
       if (value === undefined) continue;
       if (name === 'fallback') {
         numbers[0] = oneOf('fallback', value, FALLBACKS);
+      } else if (name === 'absent') {
+        if (!oneOf('absent', value, ['rule', 'deny'])) continue;
+        if (given.limitsEvery === undefined) throw new RangeError("absent: 'deny' is accepted with limitsEvery: else no key has a limit of its own");
+        numbers[1] += ABSENT_DENIES;
+      } else if (name === 'limitsEvery') {
+        numbers[SECONDS[name]] = microseconds(name, value, 1e3, 60e6);
       } else if (name in SWITCHES) {
         if (typeof value !== 'boolean') throw new TypeError(`${name} is true or false`);
         if (!value) numbers[1] += SWITCHES[name];
@@ -317,9 +355,10 @@ class Limiter {
 
   // The request as batchOf() reads it.
   #asked(key, flags, options) {
-    const { cost = 1, longestWait, signal } = known(options, ASK, 'options of a request');
+    const { cost = 1, longestWait, signal, class: className, limit, tenant } = known(options, ASK, 'options of a request');
     if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('signal is an AbortSignal');
-    const asked = { handle: handleOf(this, Limiter), key: keyOf(key), cost: 0, costs: null, waitUs: 0, flags, signal };
+    const said = saidOf(className, limit, tenant);
+    const asked = { handle: handleOf(this, Limiter), key: keyOf(key), cost: 0, costs: null, waitUs: 0, flags, signal, said };
     if (Array.isArray(cost)) {
       if (cost.length !== this.#rules.length) throw new RangeError(`a cost for each rule: ${this.#rules.length} are needed`);
       asked.costs = cost.map(costOf);
@@ -355,7 +394,9 @@ class Limiter {
     return answer;
   }
 
-  // Decides, and charges what is admitted. cost: one for all rules, or an array of one for each.
+  // Decides, and charges what is admitted. cost: one for all rules, or an array of one for each. What a request
+  // says of itself is a claim of the caller, and no client's: class, one of classes= of the rule, for which a part
+  // of the limit is all; limit, in the place of the rule's, up to its most=; tenant, which shares a shared-window.
   async take(key, options) {
     if (this.#immediate && typeof key === 'string' && this.#handle !== null &&
       (options === undefined || (options !== null && Number.isInteger(options.cost) && oneCost(options)))) {
@@ -396,7 +437,7 @@ class Limiter {
     }
   }
 
-  // Many together, each {key, cost, longestWait, upTo, peek} or a key: of each its decision, or its Error.
+  // Many together, each {key, cost, longestWait, upTo, peek, class, limit, tenant} or a key: of each its decision, or its Error.
   async decide(requests) {
     const asked = Array.from(requests, (each) => this.#askedBy(each));
     return Promise.all(asked.map((each) => this.#decide(each).catch((error) => error)));
@@ -421,7 +462,7 @@ class Limiter {
   // it rejects with NO_PLACE. Tries again as other processes do: one that waited in the library would keep
   // a thread of Node's.
   async hold(key, options) {
-    const { wait = 0, ...rest } = known(options, ['cost', 'wait', 'signal'], 'options of hold');
+    const { wait = 0, ...rest } = known(options, ['cost', 'wait', 'signal', ...SAYS], 'options of hold');
     const asked = this.#asked(key, 0, rest);
     const end = performance.now() + microseconds('wait', wait, 0) / 1e3;
     for (;;) {
@@ -463,12 +504,52 @@ class Limiter {
     if (changing.has(decision)) throw failed('BAD_ARGUMENT', 'a refund or a settlement of this decision is under way');
     changing.add(decision);
     try {
-      const done = await native.call(kind, reserved.get(decision) ?? handle, text, cost, numbers);
+      const said = Decision.said(decision) && [Decision.said(decision)];
+      const done = await native.call(kind, reserved.get(decision) ?? handle, text, cost, numbers, said);
       Decision.changed(decision, done.numbers);
       if (done.error) throw done.error;
     } finally {
       changing.delete(decision);
     }
+  }
+
+  // Sets a key's own limit in the store, up to most= of the rule, or 'blocked': limiters with limitsEvery go by
+  // it. It ends after ttl seconds, and after 400 days without it. Setting it again is always fine.
+  async setLimit(key, limit, options) {
+    await this.setLimits([[key, limit]], options);
+  }
+
+  // The same for many keys, in as few round trips as that takes: a Map, or whatever has pairs. An error names the
+  // first key whose limit was not set; where it is of the caller, none was.
+  async setLimits(limits, options) {
+    const { ttl } = known(options, ['ttl'], 'options of a limit');
+    const forUs = ttl === undefined ? 0 : microseconds('ttl', ttl, 1e6, 400 * 86400e6);
+    const handle = handleOf(this, Limiter);
+    if (typeof limits === 'string' || typeof limits?.[Symbol.iterator] !== 'function') throw new TypeError('limits are a Map, or pairs of a key and a limit');
+    const pairs = Array.from(limits, ([key, limit]) => [keyOf(key), limit]);
+    if (pairs.length === 0) return;
+    const numbers = pairs.flatMap(([, limit]) => {
+      const kind = limit === 'none' || limit === 'blocked' ? LIMIT_KINDS.indexOf(limit) : 2;
+      return [kind, kind === 2 ? limitOf(limit, '; to deny all, say "blocked"') : 0, forUs];
+    });
+    try {
+      await native.limits(SET_LIMITS, handle, pairs.map(([key]) => key), Float64Array.from(numbers));
+    } catch (error) {
+      if (error.index === undefined) throw error;
+      throw failed(error.code, `the limit of ${JSON.stringify(String(pairs[error.index][0]).slice(0, 80))}: ${error.message}`);
+    }
+  }
+
+  // From now on the key goes by the rule.
+  async unsetLimit(key) {
+    await this.setLimits([[key, 'none']]);
+  }
+
+  // What the store has for a key: a number, 'blocked', or 'none', which is the rule's. null: none was ever set, it
+  // has ended, or it was lost.
+  async getLimit(key) {
+    const [kind, limit] = await native.limits(READ_LIMIT, handleOf(this, Limiter), [keyOf(key)], new Float64Array(3));
+    return LIMIT_KINDS[kind] === 'number' ? limit : LIMIT_KINDS[kind];
   }
 
   // Forgets what was charged to a key.
@@ -483,6 +564,12 @@ class Limiter {
 
   get rules() {
     return this.#rules.map((each) => ({ ...each }));
+  }
+
+  // What `class` may be: of the rule's classes= the names.
+  get classes() {
+    const named = /,classes=([^,;]*)/.exec(this.#rules.map(({ text }) => text).join(';'));
+    return named === null ? [] : named[1].split('|').map((each) => each.split(':')[0]);
   }
 
   get warnings() {
@@ -516,7 +603,7 @@ async function decideAll(requests) {
   if (asked.length === 0) throw failed('BAD_ARGUMENT', 'a decision of 0 requests: accepted are 1 to 16');
   asked.forEach(({ signal }) => signal?.throwIfAborted());
   const { deniedBy, ...answer } = await native.decideAll(...batchOf(asked));
-  const decisions = decisionsOf(answer);
+  const decisions = decisionsOf(answer).map((each, i) => Decision.saying(each, asked[i].said));
   decisions.forEach((each, i) => Store.noteBy(stores[i], each));
   const allowed = deniedBy === decisions.length;
   return { allowed, deniedBy: allowed ? null : deniedBy, retryAfter: allowed ? 0 : decisions[deniedBy].retryAfter, decisions };

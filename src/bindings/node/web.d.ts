@@ -2,9 +2,9 @@ import { Decision, Key, LimiterOptions, Networks, Store } from './index';
 
 /** Why a request goes no further. */
 export interface Refusal {
-  /** 429; 400: its cost is above the limit; 503: there is no decision. */
+  /** 429; 400: its cost is above the limit, or it says a class that there is not, or no tenant; 503: there is no decision. */
   status: 400 | 429 | 503;
-  /** null with 503. */
+  /** null where there is none. */
   decision: Decision | null;
   fields: Record<string, string>;
   retryAfter: string | undefined;
@@ -17,6 +17,9 @@ export interface Refusal {
 export interface LimitOptions<Request, Response> extends LimiterOptions {
   key?: (request: Request) => Key | null | undefined | Promise<Key | null | undefined>;
   cost?: number | ((request: Request) => number | Promise<number>);
+  class?: string | ((request: Request) => string | null | undefined | Promise<string | null | undefined>);
+  limit?: number | ((request: Request) => number | null | undefined | Promise<number | null | undefined>);
+  tenant?: Key | ((request: Request) => Key | null | undefined | Promise<Key | null | undefined>);
   methods?: Iterable<string>;
   exempt?: (request: Request) => boolean | Promise<boolean>;
   enabled?: boolean | (() => boolean);

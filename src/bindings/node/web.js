@@ -5,6 +5,11 @@
 //     key      a function of the request: whose limit it is. Without one, and for requests of which it says
 //              null, undefined or '', the client's address
 //     cost     a number, or a function of the request
+//     class    of a rule with classes=: the class of a request, by its name or a function of the request. null is no
+//              class, and has all of the limit: say a low one for who says nothing
+//     limit    of a rule with most=: a number in the place of the rule's, or a function of the request; null: the rule's
+//     tenant   of a shared-window: whose floor it uses, as a key or a function of the request
+//              Who sets a field of a request sets what is read from it: a client must not set these three
 //     methods  which are limited, ['POST', 'PUT']; without it all
 //     exempt   a function of the request: true for one that is not limited
 //     enabled  false, or a function without arguments that says so: nothing is limited, as in tests
@@ -19,8 +24,8 @@
 //     message  the text of a refusal, or a function of the refusal
 //     onDenied a function that answers a refusal in its place: express.js and fastify.js say of what
 //
-// All else is an option of Limiter. A refusal is 429; 400 where the cost can never fit; and where fallback 'none'
-// finds no store 503. It is problem+json for who accepts JSON, else text.
+// All else is an option of Limiter. A refusal is 429; 400 where the cost can never fit, or a function says a class
+// that the rule does not have, or no tenant; and where fallback 'none' finds no store 503. It is problem+json for who accepts JSON, else text.
 'use strict';
 
 const { createHash } = require('crypto');
@@ -45,8 +50,9 @@ function spoken(rule) {
 function complete(rule, name) {
   if (typeof rule !== 'string') throw new TypeError(`a rule is a string, not ${typeof rule}`);
   return rule.split(';').map((each) => {
-    const said = spoken(each);
-    const whole = said.includes(':') ? said : `sliding-window:${said}`;
+    const [limit, ...more] = each.split(',');
+    const said = [spoken(limit), ...more].join(',').trimEnd();
+    const whole = limit.includes(':') ? said : `sliding-window:${said}`;
     return name === undefined || whole.includes(',name=') ? whole : `${whole},name=${name}`;
   }).join(';');
 }
@@ -112,10 +118,15 @@ function warnOfSharing(gate, limiter) {
   }
 }
 
-// Why a request goes no further. status: 429; 400: its cost is above the limit; 503: there is no decision.
+// Why a request goes no further. status: 429; 400: its cost is above the limit, or it says a class that there is not,
+// or no tenant; 503: there is no decision.
 class Refusal {
-  constructor(gate, name, decision, fields, accept) {
-    this.status = decision === null ? 503 : decision.retryAfter === null ? 400 : 429;
+  #claim;
+
+  constructor(gate, name, decision, fields, accept, claim = '') {
+    this.#claim = claim;
+    const never = decision?.retryAfter === null && decision.limit > 0; // a key of 0 is blocked
+    this.status = never || claim ? 400 : decision === null ? 503 : 429;
     this.decision = decision;
     this.fields = fields;
     this.retryAfter = fields['Retry-After'];
@@ -133,16 +144,19 @@ class Refusal {
 
   #own() {
     if (this.status === 503) return 'No limit can be told now: try again later.\n';
+    if (this.#claim) return this.#claim;
     if (this.status === 400) return `This request costs ${this.decision.cost} and never fits under its limit.\n`;
     return this.retryAfter === undefined ? 'Too many requests.\n' : `Too many requests: again in ${this.retryAfter} s.\n`;
   }
 }
 
+const hasTenants = (rules) => rules[0].algorithm === 'shared-window';
+
 class Gate {
   #limiters = new Map();
   #mount = new Mount();
 
-  constructor(store, rule, { key, cost = 1, methods, exempt, enabled = true, trusted, name, style, skipFailed = false,
+  constructor(store, rule, { key, cost = 1, class: className, limit, tenant, methods, exempt, enabled = true, trusted, name, style, skipFailed = false,
     skipSuccessful = false, message, onDenied, derived, ...options } = {}) {
     for (const [what, value] of Object.entries({ key, exempt, onDenied })) {
       if (value !== undefined && typeof value !== 'function') throw new TypeError(`${what} is a function of the request`);
@@ -151,11 +165,36 @@ class Gate {
     this.store = typeof store === 'string' ? new Store(store) : store;
     Object.assign(this, { rule, key, cost, exempt, enabled, style, name, derived, skipFailed, skipSuccessful, message, onDenied, options });
     if (typeof methods === 'string') throw new TypeError(`methods is a list of them, as ['${methods}'], not a string`);
+    this.claims = Object.entries({ class: className, limit, tenant }).filter(([, value]) => value !== undefined && value !== null);
     this.methods = methods && new Set(Array.from(methods, (each) => each.toUpperCase()));
     this.trusted = typeof trusted === 'string' ? new Networks(trusted) : trusted;
     this.ahead = connectAhead(this.store);
     // A mistake is told at once, whatever the limit will be called.
-    if (typeof rule !== 'function') new Limiter(this.store, complete(rule, name ?? 'x'), options).close();
+    if (typeof rule === 'function') return;
+    const limiter = new Limiter(this.store, complete(rule, name ?? 'x'), options);
+    this.#refuseClaims(limiter);
+    limiter.close();
+  }
+
+  // What no request may say.
+  #refuseClaims({ classes, rules }) {
+    const { class: named, limit, tenant } = Object.fromEntries(this.claims);
+    if (named !== undefined && classes.length === 0) throw new RangeError(`class is of a rule with classes=, as ${rules[0].text},classes=batch:60%`);
+    if (typeof named === 'string' && !classes.includes(named)) throw new RangeError(`class is "${named}": accepted are ${classes.join(', ')}`);
+    if (limit !== undefined && !rules.some(({ text }) => text.includes(',most='))) throw new RangeError(`limit is of a rule with most=, as ${rules[0].text},most=5000`);
+    if (hasTenants(rules) !== (tenant !== undefined)) throw new RangeError('tenant is of a shared-window, which needs it, and of no other rule');
+  }
+
+  // Of what a function says a client may be the reason: it is no fault of the service.
+  #wrongClaim(limiter, said) {
+    const asked = Object.fromEntries(this.claims);
+    if (typeof asked.class === 'function' && typeof said.class === 'string' && !limiter.classes.includes(said.class)) {
+      return `The class of this request is none of: ${limiter.classes.join(', ')}.\n`;
+    }
+    if (typeof asked.tenant === 'function' && hasTenants(limiter.rules) && (said.tenant === undefined || said.tenant.length === 0)) {
+      return 'This request names no tenant.\n';
+    }
+    return '';
   }
 
   address(request) {
@@ -201,21 +240,25 @@ class Gate {
     const none = named === undefined || named === null || named === '';
     const key = !none ? named : `${this.key === undefined ? '' : 'address '}${this.address(raw)}`;
     const cost = typeof this.cost === 'function' ? await this.cost(request) : this.cost;
+    const said = {};
+    for (const [what, value] of this.claims) said[what] = (typeof value === 'function' ? await value(request) : value) ?? undefined;
     const name = this.nameOf(where);
     const used = this.#limiterOf(rule, name);
     used.users++;
     try {
       await this.ahead;
-      return await this.#answer(used.limiter, key, cost, name ?? 'default', raw.headers.accept);
+      const wrong = this.claims.length > 0 ? this.#wrongClaim(used.limiter, said) : '';
+      if (wrong) return { fields: {}, refusal: new Refusal(this, name ?? 'default', null, {}, raw.headers.accept, wrong) };
+      return await this.#answer(used.limiter, key, { cost, ...said }, name ?? 'default', raw.headers.accept);
     } finally {
       if (--used.users === 0 && used.goes) used.limiter.close();
     }
   }
 
-  async #answer(limiter, key, cost, name, accept) {
+  async #answer(limiter, key, asked, name, accept) {
     let decision;
     try {
-      decision = await limiter.take(key, { cost });
+      decision = await limiter.take(key, asked);
     } catch (error) {
       if (!['UNAVAILABLE', 'TIMEOUT', 'UNKNOWN_OUTCOME', 'REFUSED_BY_STORE', 'CONTENDED', 'NO_MEMORY'].includes(error.code)) throw error;
       const fields = { 'Retry-After': '1' };

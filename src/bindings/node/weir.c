@@ -213,7 +213,9 @@ static napi_value open_store(napi_env env, napi_callback_info info) {
 }
 
 /* In the order of index.js: policy, flags, and what has a number. */
-static weir_limiter_options read_options(const double numbers[11]) {
+enum { OPTION_NUMBERS = 12 };
+
+static weir_limiter_options read_options(const double numbers[OPTION_NUMBERS]) {
   weir_limiter_options options = WEIR_LIMITER_OPTIONS_INIT;
   options.fallback = (unsigned)numbers[0];
   options.flags = (unsigned)numbers[1];
@@ -226,6 +228,7 @@ static weir_limiter_options read_options(const double numbers[11]) {
   options.processes = (uint32_t)numbers[8];
   options.memo_keys = (uint32_t)numbers[9];
   options.peers = (uint32_t)numbers[10];
+  options.limits_us = (int64_t)numbers[11];
   return options;
 }
 
@@ -239,7 +242,7 @@ static napi_value create_limiter(napi_env env, napi_callback_info info) {
   thing *store = thing_of(env, argument[0]);
   char *rule = bytes_of(env, argument[1], &length);
   const double *numbers = numbers_of(env, argument[2], &length);
-  if (store == NULL || rule == NULL || numbers == NULL || length != 11) {
+  if (store == NULL || rule == NULL || numbers == NULL || length != OPTION_NUMBERS) {
     free(rule);
     return fail(env, WEIR_BAD_ARGUMENT, NULL);
   }
@@ -322,8 +325,17 @@ typedef enum work_kind {
   SETTLE,
   SETTLE_RESERVATION,
   COMMIT,
+  SET_LIMITS,
+  READ_LIMIT,
   ALL
 } work_kind;
+
+/* What a request says of itself. */
+typedef struct said {
+  weir_extra extra;
+  char *class_name;
+  char *tenant;
+} said;
 
 /* From the call to the promise's end. */
 typedef struct work {
@@ -332,8 +344,11 @@ typedef struct work {
   thing **users; /* count of them, at least 1 */
   weir_limiter **limiters;
   weir_request *requests;
-  char **keys;  /* theirs */
-  char **texts; /* of what has no decision */
+  char **keys;               /* theirs */
+  said *said;                /* by request; NULL: none says anything */
+  const weir_extra **extras; /* the same as the library takes it */
+  weir_limit *limits;        /* of these keys, to be set or read */
+  char **texts;              /* of what has no decision */
   int64_t *costs;
   size_t cost_count;
   weir_decision decision; /* to refund or settle by */
@@ -351,6 +366,8 @@ static void free_work(work *done) {
     if (done->users != NULL) drop(done->users[i]);
     if (done->keys != NULL) free(done->keys[i]);
     if (done->texts != NULL) free(done->texts[i]);
+    if (done->said != NULL) free(done->said[i].class_name);
+    if (done->said != NULL) free(done->said[i].tenant);
   }
   weir_reservation_destroy(done->reservation);
   free(done->users);
@@ -358,6 +375,9 @@ static void free_work(work *done) {
   free(done->requests);
   free(done->keys);
   free(done->texts);
+  free(done->said);
+  free(done->extras);
+  free(done->limits);
   free(done->costs);
   free(done);
 }
@@ -385,8 +405,48 @@ static work *new_work(work_kind kind, size_t count, size_t costs) {
  * has. */
 enum { REQUEST_NUMBERS = 4 };
 
-/* Reads limiters, keys, numbers and costs, the arguments from the first on. NULL: an exception waits. */
-static work *read_requests(napi_env env, work_kind kind, const napi_value argument[4]) {
+/* [class or undefined, limit or 0, tenant or undefined] */
+static bool read_said(napi_env env, napi_value value, said *read) {
+  napi_value each[3];
+  napi_valuetype type = napi_undefined;
+  for (uint32_t i = 0; i < 3; i++)
+    napi_get_element(env, value, i, &each[i]);
+  read->extra = (weir_extra)WEIR_EXTRA_INIT;
+  napi_get_value_int64(env, each[1], &read->extra.limit);
+  size_t length = 0;
+  napi_typeof(env, each[0], &type);
+  if (type != napi_undefined) {
+    read->extra.class_name = read->class_name = bytes_of(env, each[0], &length);
+    if (read->class_name == NULL) return false;
+  }
+  napi_typeof(env, each[2], &type);
+  if (type == napi_undefined) return true;
+  read->extra.tenant = read->tenant = bytes_of(env, each[2], &read->extra.tenant_length);
+  return read->tenant != NULL;
+}
+
+/* What each request says, or null; undefined: none says anything. False: no memory. */
+static bool read_all_said(napi_env env, napi_value value, work *made) {
+  bool listed = false;
+  if (napi_is_array(env, value, &listed) != napi_ok || !listed) return true;
+  made->said = calloc(made->count, sizeof *made->said);
+  made->extras = calloc(made->count, sizeof *made->extras);
+  if (made->said == NULL || made->extras == NULL) return false;
+  for (uint32_t i = 0; i < made->count; i++) {
+    napi_value each;
+    napi_valuetype type = napi_null;
+    napi_get_element(env, value, i, &each);
+    napi_typeof(env, each, &type);
+    if (type != napi_object) continue;
+    if (!read_said(env, each, &made->said[i])) return false;
+    made->extras[i] = &made->said[i].extra;
+  }
+  return true;
+}
+
+/* Reads limiters, keys, numbers, costs and what they say, the arguments from the first on. NULL: an
+ * exception waits. */
+static work *read_requests(napi_env env, work_kind kind, const napi_value argument[5]) {
   uint32_t count = 0;
   size_t length;
   size_t cost_count;
@@ -423,6 +483,10 @@ static work *read_requests(napi_env env, work_kind kind, const napi_value argume
     }
     made->limiters[i] = made->users[i]->limiter;
   }
+  if (made != NULL && !read_all_said(env, argument[4], made)) {
+    free_work(made);
+    made = NULL;
+  }
   if (made == NULL) fail(env, WEIR_NO_MEMORY, NULL);
   return made;
 }
@@ -449,12 +513,13 @@ static void explain(work *done, size_t i) {
   weir_message alone = {""};
   int length = snprintf(prefix, sizeof prefix, "requests[%zu]: ", i);
   if (done->count == 1) {
-    done->texts[i] = copy_text(text);
+    done->texts[i] = copy_text(behind_index(text));
   } else if (strncmp(text, prefix, (size_t)length) == 0) {
     done->texts[i] = copy_text(text + length);
   } else if (weir_status_classify(again.status) == WEIR_CLASS_CALLER) {
-    weir_limiter_decide(done->limiters[i], &again, 1, &alone);
-    done->texts[i] = copy_text(alone.text);
+    const weir_extra *extra = done->extras != NULL ? done->extras[i] : NULL;
+    weir_decide_extra(&done->limiters[i], &again, &extra, 1, &alone);
+    done->texts[i] = copy_text(behind_index(alone.text));
   }
 }
 
@@ -472,10 +537,10 @@ static void note_reasons(work *asked) {
 }
 
 static void decide(work *asked) {
-  asked->status =
-      asked->count == 1
-          ? weir_limiter_decide(asked->limiters[0], asked->requests, 1, &asked->why)
-          : weir_decide_together(asked->limiters, asked->requests, asked->count, &asked->why);
+  asked->status = asked->count == 1 && asked->extras == NULL
+                      ? weir_limiter_decide(asked->limiters[0], asked->requests, 1, &asked->why)
+                      : weir_decide_extra(asked->limiters, asked->requests, asked->extras,
+                                          asked->count, &asked->why);
   for (size_t i = 0; i < asked->count; i++) {
     if (asked->requests[i].status != WEIR_OK)
       explain(asked, i);
@@ -484,8 +549,21 @@ static void decide(work *asked) {
   }
 }
 
+/* Settles by what its request said. */
+static weir_status settle_as_said(work *asked, weir_limiter *limiter) {
+  weir_request *request = &asked->requests[0];
+  request->key = asked->keys[0];
+  request->cost = asked->number;
+  request->flags = WEIR_REQUEST_SETTLE;
+  request->decision = asked->decision;
+  weir_status status = weir_decide_extra(&limiter, request, asked->extras, 1, &asked->why);
+  asked->decision = request->decision;
+  return status;
+}
+
 /* Gives back or settles. A reservation's charge changes by the decision that it knows. */
 static weir_status change_taken(work *asked, const thing *user) {
+  if (asked->kind == SETTLE && asked->extras != NULL) return settle_as_said(asked, user->limiter);
   weir_limiter *limiter = user->reservation != NULL ? user->after->limiter : user->limiter;
   weir_decision *taken = user->reservation != NULL ? &user->request->decision : &asked->decision;
   weir_status status = (asked->kind == SETTLE ? weir_limiter_settle : weir_limiter_refund)(
@@ -507,13 +585,13 @@ static void execute(napi_env env, void *data) {
       decide(asked);
       break;
     case ALL:
-      asked->status =
-          weir_decide_all(asked->limiters, asked->requests, asked->count, &asked->denied_by, why);
+      asked->status = weir_decide_all_extra(asked->limiters, asked->requests, asked->extras,
+                                            asked->count, &asked->denied_by, why);
       note_reasons(asked);
       break;
     case RESERVE:
-      asked->status =
-          weir_limiter_reserve(user->limiter, asked->requests, &asked->reservation, why);
+      asked->status = weir_reserve_extra(asked->limiters, asked->requests, asked->extras, 1,
+                                         &asked->reservation, why);
       note_reasons(asked);
       break;
     case REFUND:
@@ -522,6 +600,12 @@ static void execute(napi_env env, void *data) {
       break;
     case SETTLE_RESERVATION:
       asked->status = weir_reservation_settle(user->reservation, asked->costs, why);
+      break;
+    case SET_LIMITS:
+      asked->status = weir_limiter_set_limits(user->limiter, asked->limits, asked->count, why);
+      break;
+    case READ_LIMIT:
+      asked->status = weir_limiter_read_limit(user->limiter, asked->limits, why);
       break;
     case RESET:
       asked->status = weir_limiter_reset(user->limiter, key, length, why);
@@ -585,6 +669,24 @@ static napi_value reservation_value(napi_env env, work *done) {
   return made;
 }
 
+/* [kind, number] */
+static napi_value limit_value(napi_env env, const weir_limit *limit) {
+  napi_value made;
+  napi_create_array_with_length(env, 2, &made);
+  napi_set_element(env, made, 0, number_value(env, limit->kind));
+  napi_set_element(env, made, 1, number_value(env, (double)limit->limit));
+  return made;
+}
+
+/* Of an error the first of them that was not set, where it is one. */
+static void tell_index(napi_env env, const work *done, napi_value error) {
+  for (size_t i = 0; i < done->count; i++) {
+    if (done->limits[i].status == WEIR_OK) continue;
+    set(env, error, "index", number_value(env, (double)i));
+    return;
+  }
+}
+
 static bool changes_decision(const work *done) {
   return done->kind == REFUND || done->kind == SETTLE;
 }
@@ -598,6 +700,7 @@ static napi_value answer_of(napi_env env, work *done) {
     return made;
   }
   if (done->kind == RESERVE && done->status == WEIR_OK) return reservation_value(env, done);
+  if (done->kind == READ_LIMIT) return limit_value(env, done->limits);
   if (done->kind == SETTLE_RESERVATION) {
     double *numbers = NULL;
     made = numbers_value(env, done->cost_count, &numbers);
@@ -627,13 +730,16 @@ static void finish(napi_env env, napi_status ended, void *data) {
   if (done->status == WEIR_OK || done->kind == BATCH || changes_decision(done)) {
     napi_value answer = answer_of(env, done);
     if (answer != NULL && changes_decision(done) && done->status != WEIR_OK)
-      set(env, answer, "error", error_of(env, done->status, done->why.text));
+      set(env, answer, "error", error_of(env, done->status, behind_index(done->why.text)));
     if (answer != NULL)
       napi_resolve_deferred(env, done->promise, answer);
     else
       napi_reject_deferred(env, done->promise, error_of(env, WEIR_NO_MEMORY, ""));
   } else {
-    napi_reject_deferred(env, done->promise, error_of(env, done->status, done->why.text));
+    const char *text = done->kind == ALL ? done->why.text : behind_index(done->why.text);
+    napi_value error = error_of(env, done->status, text);
+    if (done->kind == SET_LIMITS) tell_index(env, done, error);
+    napi_reject_deferred(env, done->promise, error);
   }
   napi_delete_async_work(env, done->task);
   free_work(done);
@@ -651,7 +757,7 @@ static napi_value start(napi_env env, work *asked) {
   return fail(env, WEIR_NO_MEMORY, NULL);
 }
 
-/* decide(limiters, keys, numbers, costs): a promise; decideNow: the same in this thread. */
+/* decide(limiters, keys, numbers, costs, said): a promise; decideNow: the same in this thread. */
 static napi_value decide_later(napi_env env, napi_callback_info info) {
   napi_value argument[ARGUMENTS_MOST];
   read_arguments(env, info, argument);
@@ -670,7 +776,7 @@ static napi_value decide_now(napi_env env, napi_callback_info info) {
   return answer;
 }
 
-/* decideAll(limiters, keys, numbers, costs): a promise of {numbers, texts, deniedBy}. */
+/* decideAll(limiters, keys, numbers, costs, said): a promise of {numbers, texts, deniedBy}. */
 static napi_value decide_all(napi_env env, napi_callback_info info) {
   napi_value argument[ARGUMENTS_MOST];
   read_arguments(env, info, argument);
@@ -678,7 +784,7 @@ static napi_value decide_all(napi_env env, napi_callback_info info) {
   return asked == NULL ? NULL : start(env, asked);
 }
 
-/* reserve([limiter], [key], numbers, costs) */
+/* reserve([limiter], [key], numbers, costs, said) */
 static napi_value reserve(napi_env env, napi_callback_info info) {
   napi_value argument[ARGUMENTS_MOST];
   read_arguments(env, info, argument);
@@ -686,7 +792,40 @@ static napi_value reserve(napi_env env, napi_callback_info info) {
   return asked == NULL ? NULL : start(env, asked);
 }
 
-/* call(kind, handle, key, number, numbers): REFUND and SETTLE, of the decision in the numbers;
+/* limits(kind, limiter, keys, numbers): SET_LIMITS, by kind, number and microseconds of each; READ_LIMIT,
+ * of one key. */
+static napi_value limits(napi_env env, napi_callback_info info) {
+  enum { LIMIT_NUMBERS = 3 };
+  napi_value argument[ARGUMENTS_MOST];
+  uint32_t kind = 0;
+  uint32_t count = 0;
+  size_t length;
+  read_arguments(env, info, argument);
+  napi_get_value_uint32(env, argument[0], &kind);
+  thing *limiter = thing_of(env, argument[1]);
+  napi_get_array_length(env, argument[2], &count);
+  const double *numbers = numbers_of(env, argument[3], &length);
+  if (limiter == NULL || count == 0 || numbers == NULL || length != (size_t)count * LIMIT_NUMBERS)
+    return fail(env, WEIR_BAD_ARGUMENT, NULL);
+  work *asked = new_work((work_kind)kind, count, 0);
+  if (asked != NULL) asked->limits = calloc(count, sizeof *asked->limits);
+  bool whole = asked != NULL && asked->limits != NULL;
+  if (asked != NULL) asked->users[0] = use(limiter);
+  for (uint32_t i = 0; whole && i < count; i++, numbers += LIMIT_NUMBERS) {
+    napi_value key;
+    weir_limit *limit = &asked->limits[i];
+    napi_get_element(env, argument[2], i, &key);
+    *limit = (weir_limit){
+        .kind = (unsigned)numbers[0], .limit = (int64_t)numbers[1], .for_us = (int64_t)numbers[2]};
+    limit->key = asked->keys[i] = bytes_of(env, key, &limit->key_length);
+    whole = limit->key != NULL;
+  }
+  if (whole) return start(env, asked);
+  if (asked != NULL) free_work(asked);
+  return fail(env, WEIR_NO_MEMORY, NULL);
+}
+
+/* call(kind, handle, key, number, numbers, said): REFUND and SETTLE, of the decision in the numbers;
  * SETTLE_RESERVATION, at these costs; RESET, RETURN_LEASES, CANCEL, CONNECT, COMMIT. */
 static napi_value call(napi_env env, napi_callback_info info) {
   napi_value argument[ARGUMENTS_MOST];
@@ -706,7 +845,9 @@ static napi_value call(napi_env env, napi_callback_info info) {
     asked->costs[i] = (int64_t)numbers[i];
   if (!costs && numbers != NULL && length == DECISION_NUMBERS)
     asked->decision = read_decision(numbers);
-  return start(env, asked);
+  if (read_all_said(env, argument[5], asked)) return start(env, asked);
+  free_work(asked);
+  return fail(env, WEIR_NO_MEMORY, NULL);
 }
 
 /* commit(reservation) */
@@ -973,6 +1114,7 @@ NAPI_MODULE_INIT() {
                    {"decideNow", decide_now},
                    {"decideAll", decide_all},
                    {"reserve", reserve},
+                   {"limits", limits},
                    {"call", call},
                    {"commit", commit},
                    {"held", held},
