@@ -170,6 +170,78 @@ class Unasked(Speaks):
         self.assertEqual(self.told("/take", {"limiter": "plans", "key": "k", "limit": 50})[1]["limit"], 50)
 
 
+GIVEN = """limiters:
+  edge:
+    store: main
+    rule: "quota:10/1d,classes=batch:60%|free:80%"
+    key: header:X-Key
+    class: header:X-Class
+    class_else: batch
+    tiers: {gold: "quota:50/1d,name=gold"}
+    overrides: {rich: gold}
+  asked: {store: main, rule: "quota:10/1d,classes=batch:60%,name=asked", key: header:X-Key, class: "query:kind"}
+  pool: {store: main, rule: "shared-window:2480/1h,cells=60,weights=north:5|south:3", key: header:X-Key, tenant: header:X-Team}
+"""
+GIVEN_CONFIG = BASE.replace('  api: {store: main, rule: "quota:3/1d"}\n', "").replace(
+    "limiters:\n", GIVEN) + "groups: {pair: [edge, asked]}\n"
+
+
+class Given(Speaks):
+    """The file says who is of which class, and whose tenant."""
+
+    CONFIG = GIVEN_CONFIG.replace("resp: {", "resp: {" + ALL, 1)
+
+    def check(self, target, *fields):
+        status, body, told = http(self.web, get(target, *fields))
+        return status, told.get("ratelimit-policy"), body
+
+    def test_a_header_says_the_class_and_others_have_the_one_for_all(self):
+        limit = lambda *more: int(self.check("/check/edge", "X-Key: a", *more)[1].split("q=")[1].split(";")[0])
+        self.assertEqual([limit(), limit("X-Class: free"), limit("X-Class:"), limit("X-Class: batch")], [6, 8, 6, 6])
+        status, policy, body = self.check("/check/edge", "X-Key: a", "X-Class: gold")
+        self.assertEqual((status, policy), (400, None))
+        self.assertIn("accepted are batch and free", body)
+        self.assertEqual(self.check("/check/edge", "X-Key: a", "X-Class: " + "x" * 99)[0], 400)
+        self.assertEqual(self.check("/check/edge", "X-Key: a", "X-Class: free", "X-Class: batch")[0], 400)
+        self.assertEqual(self.fields("WEIR.PEEK", "edge", "a")["remaining"], 2)  # of six; nothing wrong was charged
+        self.assertEqual(self.fields("WEIR.PEEK", "edge", "a", "CLASS", "free")["remaining"], 4)
+        self.assertEqual(self.told("/peek", {"limiter": "edge", "key": "a"})[1]["limit"], 6)
+        self.assertEqual(self.check("/check/edge", "X-Key: rich", "X-Class: free")[1], '"gold";q=50;w=86400')
+        self.assertEqual(self.check("/check/edge?class=free", "X-Key: a")[0], 400)  # no client says it over HTTP
+
+    def test_an_argument_says_it(self):
+        self.assertEqual(self.check("/check/asked?kind=batch", "X-Key: a")[1], '"asked";q=6;w=86400')
+        self.assertEqual(self.check("/check/asked?kind=", "X-Key: a")[1], '"asked";q=10;w=86400')
+
+    def test_a_group_reads_its_first_source(self):
+        self.assertEqual(self.check("/check/pair?cost=6", "X-Key: g", "X-Class: batch")[0], 200)
+        status, _, body = self.check("/check/pair", "X-Key: g", "X-Class: batch")
+        self.assertEqual((status, json.loads(body)["violated-policies"]), (429, ["edge"]))
+
+    def test_tenants_have_their_floors(self):
+        for team, status in (("north", 200), ("south", 200), ("new", 200)):
+            self.assertEqual(self.check("/check/pool", "X-Key: all", "X-Team: " + team)[0], status)
+        status, _, body = self.check("/check/pool", "X-Key: all")
+        self.assertEqual(status, 400)
+        self.assertIn("shared by tenants, and the request names none", body)
+        self.assertIn("names none", self.client.ask("WEIR.TAKE", "pool", "all"))
+        self.assertIn("names none", self.client.ask("WEIR.PEEK", "pool", "all"))
+        self.assertEqual(self.fields("WEIR.TAKE", "pool", "all", "TENANT", "north")["allowed"], 1)
+        for words in (("SETTLE", "pool", "all", 5, 3, "TENANT", "north"), ("REFUND", "pool", "all", 5, "TENANT", "north")):
+            self.assertIn("a shared-window cannot be settled", self.client.ask("WEIR." + words[0], *words[1:]))
+        self.assertIn("-ERR", self.client.ask("WEIR.RESET", "pool", "all"))
+        self.assertEqual(self.told("/take", {"limiter": "pool", "key": "all", "tenant": "north"})[0], 400)
+
+    def test_a_greedy_tenant_takes_no_floor(self):
+        taken = 0
+        while self.fields("WEIR.TAKE", "pool", "greedy", "TENANT", "south", "COST", "5")["allowed"] == 1:
+            taken += 5
+            self.assertLess(taken, 2480)
+        self.assertGreater(taken, 500)
+        told = self.fields("WEIR.TAKE", "pool", "greedy", "TENANT", "north", "COST", "5")
+        self.assertEqual(told["allowed"], 1)
+
+
 class Stores(Speaks):
     def test_far_stores_decide_it_as_near_ones(self):
         for kind in ("memcached", "redis"):

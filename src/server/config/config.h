@@ -296,6 +296,11 @@ typedef struct weir_config_limiter {
   weir_config_place overrides_file_place;
   bool has_key; /* else the listener's */
   weir_config_key key;
+  /* Where a check's class and tenant stand, unless it says them; and the class of a request that has none. */
+  bool has_class, has_tenant;
+  weir_config_key class_of, tenant_of;
+  const char *class_else; /* NULL: none */
+  weir_config_place class_place, class_else_place, tenant_place;
   uint32_t
       enforced; /* of WEIR_CONFIG_ALL_KEYS, the part that it denies: 0 in shadow mode, its own or of all */
   weir_config_headers headers;

@@ -255,6 +255,30 @@ static void read_enforce(weir_reader *reader, const weir_node *node, void *targe
     weir_fault(reader, node, "shadow is true, which is enforce: 0%%: accepted is one of them");
 }
 
+/* Who is of a class is not told by an address. */
+static void read_class(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_limiter *limiter = target;
+  weir_read_key(reader, node, &limiter->class_of);
+  limiter->class_place = weir_place(reader, node);
+  limiter->has_class = limiter->class_of.name != NULL;
+  if (limiter->class_of.kind == WEIR_CONFIG_KEY_CLIENT)
+    weir_fault(reader, node, "found \"client\", accepted are header:NAME and query:NAME");
+}
+
+static void read_class_else(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_limiter *limiter = target;
+  limiter->class_else = weir_read_text(reader, node);
+  limiter->class_else_place = weir_place(reader, node);
+}
+
+static void read_tenant(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_limiter *limiter = target;
+  weir_read_key(reader, node, &limiter->tenant_of);
+  limiter->tenant_place = weir_place(reader, node);
+  limiter->has_tenant =
+      limiter->tenant_of.kind == WEIR_CONFIG_KEY_CLIENT || limiter->tenant_of.name != NULL;
+}
+
 static void read_rule(weir_reader *reader, const weir_node *node, void *target) {
   weir_config_limiter *limiter = target;
   limiter->rule = weir_read_text(reader, node);
@@ -303,6 +327,9 @@ static const weir_field limiter_table[] = {
     WEIR_ROW_READ("store", weir_read_store, limiter_fields, limiter.store),
     {.name = "rule", .read = read_rule},
     WEIR_ROW_READ("key", weir_read_key, limiter_fields, limiter.key),
+    {.name = "class", .read = read_class},
+    {.name = "class_else", .read = read_class_else},
+    {.name = "tenant", .read = read_tenant},
     WEIR_ROW_RANGE("cost", NUMBER, limiter_fields, limiter.cost, 1, INT64_C(2147483648)),
     WEIR_ROW_RANGE("most", NUMBER, limiter_fields, limiter.most, 1, INT64_C(9007199254740992)),
     WEIR_ROW_CHOICE("limits", limiter_fields, limits, limit_places),

@@ -82,6 +82,7 @@ typedef struct weir_order_says {
   int64_t limit; /* 0: it says none. The same below */
   size_t class_length;
   size_t tenant_length;
+  bool class_is_given, tenant_is_given;   /* by the file: dropped where a limiter has none */
   char class_name[WEIR_CLASS_NAME_BYTES]; /* with its NUL */
   char tenant[WEIR_ORDER_TENANT_MOST];
 } weir_order_says;

@@ -67,8 +67,7 @@ static bool read_up_to(weir_order *order, weir_order_room *room, const weir_said
   return true;
 }
 
-/* Where it goes: the first that is said makes room for all. */
-static weir_order_says *say(weir_order *order, weir_order_room *room) {
+weir_order_says *weir_order_say(weir_order *order, weir_order_room *room) {
   if (order->says == NULL) room->says = (weir_order_says){.limit = 0};
   order->says = &room->says;
   return &room->says;
@@ -76,18 +75,18 @@ static weir_order_says *say(weir_order *order, weir_order_room *room) {
 
 static bool read_class(weir_order *order, weir_order_room *room, const weir_said *said,
                        weir_message *why) {
-  return weir_order_read_class(say(order, room), said->text, said->length, why);
+  return weir_order_read_class(weir_order_say(order, room), said->text, said->length, why);
 }
 
 static bool read_limit(weir_order *order, weir_order_room *room, const weir_said *said,
                        weir_message *why) {
   (void)said;
-  return weir_order_read_limit(say(order, room), &room->limit, why);
+  return weir_order_read_limit(weir_order_say(order, room), &room->limit, why);
 }
 
 static bool read_tenant(weir_order *order, weir_order_room *room, const weir_said *said,
                         weir_message *why) {
-  return weir_order_read_tenant(say(order, room), said->text, said->length, why);
+  return weir_order_read_tenant(weir_order_say(order, room), said->text, said->length, why);
 }
 
 enum {

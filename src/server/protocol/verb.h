@@ -129,6 +129,9 @@ static inline bool weir_verb_accepts(const weir_verb_row *verb, size_t arg) {
   return verb->accepts >> arg & 1;
 }
 
+/* Where what a request says of itself goes: the first that it says makes room for all. */
+weir_order_says *weir_order_say(weir_order *order, weir_order_room *room);
+
 static inline bool weir_arg_is_amount(const weir_arg_row *row) {
   return row->kind == WEIR_ARG_IS_AMOUNT || row->kind == WEIR_ARG_IS_NUMBER;
 }

@@ -142,19 +142,6 @@ static weir_shared_limiter *find_shared(const weir_registry *registry, const mea
   return found != NULL ? *found : NULL;
 }
 
-/* No request of a client says who its tenant is. */
-static bool can_ask(const weir_limiter *limiter, weir_message *message) {
-  weir_rule_info info = WEIR_RULE_INFO_INIT;
-  bool names_tenants = weir_limiter_read_rule(limiter, 0, &info) == WEIR_OK &&
-                       strcmp(info.algorithm, "shared-window") == 0;
-  if (names_tenants)
-    snprintf(message->text, sizeof message->text,
-             "a shared-window is asked with tenants, which no request of this server names: "
-             "accepted are "
-             "the other algorithms");
-  return !names_tenants;
-}
-
 static weir_status make_limiter(const meaning *wanted, weir_shared_limiter **made,
                                 weir_message *message) {
   size_t length = strlen(wanted->rule);
@@ -168,10 +155,6 @@ static weir_status make_limiter(const meaning *wanted, weir_shared_limiter **mad
   memcpy(shared->rule, wanted->rule, length + 1);
   weir_status status = weir_limiter_create(wanted->store->store, wanted->rule, wanted->options,
                                            &shared->limiter, message);
-  if (status == WEIR_OK && !can_ask(shared->limiter, message)) {
-    weir_limiter_destroy(shared->limiter);
-    status = WEIR_BAD_RULE;
-  }
   if (status != WEIR_OK) {
     free(shared);
     return status;
@@ -348,6 +331,66 @@ bool weir_registry_holds(const weir_limiter *limiter) {
   return false;
 }
 
+/* --- who is of which class, and whose tenant ---------------------------------------------------- */
+
+static bool has_class(const weir_limiter *limiter, const char *class_name) {
+  char name[WEIR_CLASS_NAME_BYTES];
+  for (size_t i = 0; weir_limiter_read_class(limiter, i, name) == WEIR_OK; i++)
+    if (class_name == NULL || strcmp(name, class_name) == 0) return true;
+  return false;
+}
+
+/* Whether some client can name a tenant: of whichever protocol, as limiters are asked in each. */
+static bool may_name_tenants(const weir_config *config, const weir_config_limiter *limiter) {
+  bool may = limiter->has_tenant;
+  for (size_t i = 0; i < config->listener_count; i++)
+    may |= (config->listeners[i].says & WEIR_CONFIG_TENANT) != 0;
+  return may;
+}
+
+/* What the file says of classes and tenants must mean something to a rule of the limiter or of a tier; and
+ * each rule with classes must have the one that is given to all others. */
+static void check_given(builder *self, weir_named *named) {
+  const weir_config_limiter *config = named->config;
+  char path[WEIR_CONFIG_NAME_MOST + 32];
+  bool is_whole = true, has_classes = false;
+  for (size_t i = 0; named->tiers != NULL && i <= config->tier_count; i++) {
+    weir_limiter *limiter = i == 0 ? named->own : named->tiers[i - 1];
+    bool is_rule = i == 0 || config->tiers[i - 1].kind == WEIR_CONFIG_TIER_RULE;
+    is_whole &= limiter != NULL || !is_rule;
+    if (limiter == NULL) continue;
+    named->needs_tenant |= weir_limiter_check_extra(limiter, NULL, NULL) != WEIR_OK;
+    if (!has_class(limiter, NULL)) continue;
+    has_classes = true;
+    if (config->class_else == NULL || has_class(limiter, config->class_else)) continue;
+    snprintf(path, sizeof path, "limiters.%s.class_else", config->name);
+    weir_config_fault(self->faults, config->class_else_place, path,
+                      "the rule%s%s has no class \"%.64s\"", i > 0 ? " of tier " : "",
+                      i > 0 ? config->tiers[i - 1].name : "", config->class_else);
+  }
+  const struct {
+    const char *name;
+    bool is_idle;
+    weir_config_place place;
+    const char *needs;
+  } all[] = {{"class", config->has_class && !has_classes, config->class_place, "classes="},
+             {"class_else", config->class_else != NULL && !has_classes, config->class_else_place,
+              "classes="},
+             {"tenant", config->has_tenant && !named->needs_tenant, config->tenant_place,
+              "a shared-window"}};
+  for (size_t i = 0; is_whole && i < sizeof all / sizeof *all; i++) {
+    snprintf(path, sizeof path, "limiters.%s.%s", config->name, all[i].name);
+    if (all[i].is_idle)
+      weir_config_fault(self->faults, all[i].place, path, "accepted is a limiter with %s",
+                        all[i].needs);
+  }
+  if (!named->needs_tenant || may_name_tenants(self->registry->config, config)) return;
+  snprintf(path, sizeof path, "limiters.%s.rule", config->name);
+  weir_config_fault(self->faults, config->rule_place, path,
+                    "a shared-window is asked with tenants, which no request can name: accepted "
+                    "with tenant: of the limiter, or says: [tenant] of a listener");
+}
+
 static void add_named(builder *self, const weir_config_limiter *config) {
   weir_registry *registry = self->registry;
   char path[2 * WEIR_CONFIG_NAME_MOST + 32];
@@ -371,6 +414,7 @@ static void add_named(builder *self, const weir_config_limiter *config) {
   named->holds = weir_registry_holds(named->own);
   for (size_t i = 0; named->tiers != NULL && i < config->tier_count; i++)
     named->holds |= weir_registry_holds(named->tiers[i]);
+  check_given(self, named);
 
   uint32_t mark = weir_hash_table_mark(&registry->by_name, config->name, strlen(config->name));
   const weir_named **entered = weir_hash_table_add(&registry->by_name, mark);

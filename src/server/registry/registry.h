@@ -245,6 +245,7 @@ typedef struct weir_named {
   weir_limiter *own;    /* of its own rule */
   weir_limiter **tiers; /* in the order of the configuration; NULL: unlimited or blocked */
   bool holds;           /* one of these does: weir_registry_holds() */
+  bool needs_tenant;    /* one of these is asked with tenants */
   weir_keymap overrides, allow, block;
 } weir_named;
 

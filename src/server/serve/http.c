@@ -102,7 +102,8 @@ static bool read_key(weir_connection *connection, const weir_http_request *reque
   const weir_config_listener *listener = connection->port->config;
   const weir_config_key *where = named->config->has_key ? &named->config->key : &listener->key;
   weir_client_address_write(&connection->address, address);
-  return weir_http_read_key(request, listener, where, address, call, refusal);
+  return weir_http_read_given(request, listener, named->config, address, call, refusal) &&
+         weir_http_read_key(request, listener, where, address, call, refusal);
 }
 
 /* One for each member of a group. Their bytes may move until the last has been read. */

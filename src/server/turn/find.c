@@ -169,8 +169,8 @@ uint32_t weir_turn_add_order(weir_turn *turn, const weir_order *order, unsigned 
   *status = order->brings_rule ? find_throttle(turn, order, &found, why)
                                : find_named(turn, order, &found, why);
   size_t extra = WEIR_NO_EXTRA;
-  if (*status == WEIR_OK && order->says != NULL)
-    *status = weir_turn_say(turn, order->says, found.target.limiter, &extra, why);
+  if (*status == WEIR_OK && found.named != NULL && !weir_order_is(order, WEIR_VERB_ENDS_TURN))
+    *status = weir_turn_say(turn, order->says, found.named, found.target.limiter, &extra, why);
   if (*status != WEIR_OK) return WEIR_NO_ANSWER;
   weir_answer *answer = make_answer(turn, order, &found, note);
   if (answer == NULL) {

@@ -78,10 +78,9 @@ static weir_status say_class(weir_turn *turn, const weir_order *order,
     weir_message refusal;
     made->extras[i] = WEIR_NO_EXTRA;
     asked += limiter != NULL;
-    if (order->says == NULL || limiter == NULL ||
-        weir_limiter_read_class(limiter, 0, lowest) != WEIR_OK)
-      continue;
-    weir_status status = weir_turn_say(turn, order->says, limiter, &made->extras[i], &refusal);
+    if (limiter == NULL || weir_limiter_read_class(limiter, 0, lowest) != WEIR_OK) continue;
+    weir_status status =
+        weir_turn_say(turn, order->says, group->members[i], limiter, &made->extras[i], &refusal);
     if (status != WEIR_OK) {
       snprintf(why->text, sizeof why->text, "%s: %.200s", group->members[i]->config->name,
                refusal.text);
@@ -89,7 +88,7 @@ static weir_status say_class(weir_turn *turn, const weir_order *order,
     }
     told++;
   }
-  if (order->says == NULL || told > 0 || asked == 0) return WEIR_OK;
+  if (order->says == NULL || order->says->class_is_given || told > 0 || asked == 0) return WEIR_OK;
   *why = (weir_message){"class: this is a group, and none of its members has classes"};
   return WEIR_BAD_ARGUMENT;
 }

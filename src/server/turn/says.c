@@ -1,5 +1,5 @@
 /* What requests say of themselves: class, limit and tenant, beside what is asked. */
-#include <stdio.h>
+#include <string.h>
 
 #include "array.h"
 #include "turn/turn.h"
@@ -15,17 +15,42 @@ static const weir_extra *write_extra(weir_asked_extra *extra) {
   return &extra->extra;
 }
 
+/* What the file says is dropped where this limiter, of a tier, has none of it. */
+static void add_given(weir_order_says *says, const weir_named *named, const weir_limiter *limiter,
+                      bool is_shared) {
+  const char *other = named->config->class_else;
+  char lowest[WEIR_CLASS_NAME_BYTES];
+  if (says->class_length == 0 && other != NULL) {
+    says->class_length = strlen(other);
+    says->class_is_given = true;
+    memcpy(says->class_name, other, says->class_length + 1);
+  }
+  if (says->class_is_given && weir_limiter_read_class(limiter, 0, lowest) != WEIR_OK)
+    says->class_length = 0;
+  if (says->tenant_is_given && !is_shared) says->tenant_length = 0;
+}
+
 /* Where a list answers, or a tier without a rule, nobody asks what is said. */
-weir_status weir_turn_say(weir_turn *turn, const weir_order_says *says, weir_limiter *limiter,
-                          size_t *extra, weir_message *why) {
+weir_status weir_turn_say(weir_turn *turn, const weir_order_says *says, const weir_named *named,
+                          weir_limiter *limiter, size_t *extra, weir_message *why) {
+  static const weir_order_says nothing = {.limit = 0};
   *extra = WEIR_NO_EXTRA;
-  if (limiter == NULL || says == NULL) return WEIR_OK;
+  if (limiter == NULL ||
+      (says == NULL && named->config->class_else == NULL && !named->needs_tenant))
+    return WEIR_OK;
   if (!weir_array_grow(&turn->extras, &turn->extra_room, turn->extra_count + 1,
                        sizeof *turn->extras))
     return weir_turn_no_memory(why);
+  weir_asked_extra *made = &turn->extras[turn->extra_count];
+  made->says = says != NULL ? *says : nothing;
+  bool is_shared = named->needs_tenant && weir_limiter_check_extra(limiter, NULL, NULL) != WEIR_OK;
+  add_given(&made->says, named, limiter, is_shared);
+  if (is_shared && made->says.tenant_length == 0) {
+    *why = (weir_message){"tenant: this limiter is shared by tenants, and the request names none"};
+    return WEIR_BAD_ARGUMENT;
+  }
   *extra = turn->extra_count++;
-  turn->extras[*extra].says = *says;
-  return weir_limiter_check_extra(limiter, write_extra(&turn->extras[*extra]), why);
+  return weir_limiter_check_extra(limiter, write_extra(made), why);
 }
 
 const weir_extra *weir_turn_write_extra(const weir_turn *turn, size_t extra) {

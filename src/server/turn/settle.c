@@ -12,8 +12,9 @@ static weir_status check_rules(const weir_order *order, const weir_limiter *limi
   for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
     weir_rule_info rule = WEIR_RULE_INFO_INIT;
     if (weir_limiter_read_rule(limiter, i, &rule) != WEIR_OK) continue;
-    bool keeps =
-        strcmp(rule.algorithm, "sliding-log") == 0 || strcmp(rule.algorithm, "leaky-bucket") == 0;
+    bool keeps = strcmp(rule.algorithm, "sliding-log") == 0 ||
+                 strcmp(rule.algorithm, "leaky-bucket") == 0 ||
+                 strcmp(rule.algorithm, "shared-window") == 0;
     bool has_cells = strcmp(rule.algorithm, "sliding-window") == 0;
     if (!keeps && (!has_cells || order->has_stamp)) continue;
     snprintf(why->text, sizeof why->text,

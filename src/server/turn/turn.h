@@ -251,10 +251,11 @@ void weir_turn_give_back(weir_turn *turn, size_t request);
  * is left out. */
 void weir_turn_set_id(weir_turn *turn, uint32_t answer, const char *id, size_t length);
 
-/* What a request says of itself to this limiter; NULL: nothing. *extra becomes its weir_asked.extra. What the
- * limiter does not know is a status, and *why says what is accepted. */
-weir_status weir_turn_say(weir_turn *turn, const weir_order_says *says, weir_limiter *limiter,
-                          size_t *extra, weir_message *why);
+/* What a request says of itself (NULL: nothing), and what the file says of it, to the limiter that answers it;
+ * NULL: none does. *extra becomes its weir_asked.extra. What the limiter does not know is a status, and *why
+ * says what is accepted. */
+weir_status weir_turn_say(weir_turn *turn, const weir_order_says *says, const weir_named *named,
+                          weir_limiter *limiter, size_t *extra, weir_message *why);
 
 /* For the library, until more are added; NULL: it says nothing. */
 const weir_extra *weir_turn_write_extra(const weir_turn *turn, size_t extra);

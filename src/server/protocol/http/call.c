@@ -267,38 +267,78 @@ static bool read_client(const weir_http_request *request, const weir_config_list
   return true;
 }
 
-bool weir_http_read_key(const weir_http_request *request, const weir_config_listener *listener,
-                        const weir_config_key *where, const char *peer, weir_http_call *call,
-                        weir_http_refusal *refusal) {
+/* Writes what stands there behind call->text; *is_there: something does. */
+static bool read_place(const weir_http_request *request, const weir_config_listener *listener,
+                       const weir_config_key *where, const char *peer, weir_http_call *call,
+                       bool *is_there, weir_http_refusal *refusal) {
   weir_http_text value = {"", 0};
   weir_http_text second;
   size_t position = 0;
-  size_t begin = call->text.length;
   switch (where->kind) {
     case WEIR_CONFIG_KEY_CLIENT:
+      *is_there = true;
       if (!read_client(request, listener, peer, call, refusal)) return false;
       break;
     case WEIR_CONFIG_KEY_HEADER:
-      if (!weir_http_next_field(request, where->name, &position, &value) || value.length == 0)
-        return weir_http_decline(refusal, 400, "the request has no key: send the header %s",
-                                 where->name);
-      if (weir_http_next_field(request, where->name, &position, &second))
+      *is_there = weir_http_next_field(request, where->name, &position, &value) && value.length > 0;
+      if (*is_there && weir_http_next_field(request, where->name, &position, &second))
         return weir_http_decline(refusal, 400, "the header %s is there twice: once is accepted",
                                  where->name);
       weir_bytes_add(&call->text, value.bytes, value.length);
       break;
     case WEIR_CONFIG_KEY_QUERY:
-      if (find_argument(request->query, where->name, &value) != 1 || value.length == 0)
-        return weir_http_decline(refusal, 400, "the request has no key: send one argument %s=KEY",
-                                 where->name);
-      if (!decode(value, ' ', &call->text))
+      *is_there = find_argument(request->query, where->name, &value) == 1 && value.length > 0;
+      if (*is_there && !decode(value, ' ', &call->text))
         return weir_http_decline(refusal, 400, "%s: a percent sign needs two hexadecimal digits",
                                  where->name);
       break;
   }
   if (call->text.failed) return weir_http_decline(refusal, 503, "the server is short of memory");
+  return true;
+}
+
+bool weir_http_read_key(const weir_http_request *request, const weir_config_listener *listener,
+                        const weir_config_key *where, const char *peer, weir_http_call *call,
+                        weir_http_refusal *refusal) {
+  bool is_there;
+  size_t begin = call->text.length;
+  if (!read_place(request, listener, where, peer, call, &is_there, refusal)) return false;
+  if (!is_there)
+    return weir_http_decline(refusal, 400,
+                             where->kind == WEIR_CONFIG_KEY_HEADER
+                                 ? "the request has no key: send the header %s"
+                                 : "the request has no key: send one argument %s=KEY",
+                             where->name);
   call->order.key = call->text.data + begin;
   call->order.key_length = call->text.length - begin;
+  return true;
+}
+
+bool weir_http_read_given(const weir_http_request *request, const weir_config_listener *listener,
+                          const weir_config_limiter *limiter, const char *peer,
+                          weir_http_call *call, weir_http_refusal *refusal) {
+  const weir_order_says *said = call->order.says;
+  const struct {
+    bool is_wanted;
+    const weir_config_key *where;
+    bool (*read)(weir_order_says *says, const char *text, size_t length, weir_message *why);
+  } all[] = {{limiter->has_class && (said == NULL || said->class_length == 0), &limiter->class_of,
+              weir_order_read_class},
+             {limiter->has_tenant && (said == NULL || said->tenant_length == 0),
+              &limiter->tenant_of, weir_order_read_tenant}};
+  for (size_t i = 0; i < 2; i++) {
+    size_t begin = call->text.length;
+    bool is_there = false;
+    if (!all[i].is_wanted) continue;
+    if (!read_place(request, listener, all[i].where, peer, call, &is_there, refusal)) return false;
+    weir_order_says *says = is_there ? weir_order_say(&call->order, &call->room) : NULL;
+    refusal->status = 400;
+    if (is_there &&
+        !all[i].read(says, call->text.data + begin, call->text.length - begin, &refusal->why))
+      return false;
+    if (is_there) *(i == 0 ? &says->class_is_given : &says->tenant_is_given) = true;
+    call->text.length = begin;
+  }
   return true;
 }
 

@@ -125,6 +125,12 @@ bool weir_http_read_key(const weir_http_request *request, const weir_config_list
                         const weir_config_key *where, const char *peer, weir_http_call *call,
                         weir_http_refusal *refusal);
 
+/* Where a check does not say its class or tenant, and a limiter's configuration says where they stand: reads what
+ * stands there, if anything does. */
+bool weir_http_read_given(const weir_http_request *request, const weir_config_listener *listener,
+                          const weir_config_limiter *limiter, const char *peer,
+                          weir_http_call *call, weir_http_refusal *refusal);
+
 /* False: *refusal says why it may be from a page of another origin, in its user's browser. Where Host
  * is there, or a host in the target, which counts in its stead, it must be loopback, the address where the listener listens (`own`), or one of its hosts.
  * `may_be_opened`: also as a page of its own, by a link that stands elsewhere. */
