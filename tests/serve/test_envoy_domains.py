@@ -13,6 +13,88 @@ from server import PATIENCE_S, PROGRAM, Server, Store, await_that, http
 from test_http import get, post
 
 
+SAYS = LISTEN.replace("http: {", "http: {says: [class, limit], ", 1)
+SPLIT = ", domains: {edge: {classes: batch:60%%|free:80%%, most: 1000%s}}"
+
+
+class Says(Served):
+    """Entries that say a class or limit are no part of a key."""
+
+    listen = SAYS
+    FILE = {"a.yaml": "domain: edge\ndescriptors:\n  - {key: a, %s}\n  - {key: s, shadow_mode: true, %s}\n"
+                      "  - {key: u, rate_limit: {unlimited: true}}\n  - {key: p, descriptors: [{key: q, %s}]}\n"
+                      % (per_year(10), per_year(10), per_year(10))}
+
+    def status(self, server, *descriptors, **more):
+        told = self.ask(server, "edge", *descriptors, **more)["statuses"][0]
+        return told["code"], told.get("currentLimit", {}).get("requestsPerUnit"), told.get("limitRemaining")
+
+    def refusal(self, server, *descriptors, **more):
+        client = server.connect("http")
+        status, body, _ = http(client, post("/json", question("edge", *descriptors, **more)))
+        client.close()
+        self.assertEqual(status, 400, body)
+        return json.loads(body)["detail"]
+
+    def test_each_class_has_its_part(self):
+        for algorithm in ("fixed-window", "sliding-window", "quota", "token-bucket"):
+            server = self.start(self.FILE, SPLIT % (", algorithm: " + algorithm))
+            self.assertEqual(self.status(server, "a=x/weir_class=batch", hitsAddend=6), ("OK", 6, 0))
+            self.assertEqual(self.status(server, "weir_class=batch/a=x"), ("OVER_LIMIT", 6, 0))
+            self.assertEqual(self.status(server, "a=x/weir_class=free"), ("OK", 8, 1))
+            self.assertEqual(self.status(server, "a=x", hitsAddend=3), ("OK", 10, 0))
+            self.assertEqual(self.status(server, "a=x"), ("OVER_LIMIT", 10, 0))
+            if algorithm != "token-bucket":  # whose burst fills by its own limit
+                self.assertEqual(self.status(server, "a=x/weir_limit=50", hitsAddend=40), ("OK", 50, 0))
+                self.assertEqual(self.status(server, "weir_limit=100/a=x/weir_class=batch", hitsAddend=11), ("OVER_LIMIT", 60, 10))
+            server.end()
+
+    def test_what_a_client_may_have_written_is_over(self):
+        server = self.start(self.FILE, SPLIT % "")
+        for said in ("weir_class=gold", "weir_class=", "weir_class=a b", "weir_class=" + "x" * 999, "weir_limit=0",
+                     "weir_limit=1001", "weir_limit=many", "weir_limit=-1", "weir_class=batch/weir_class=free"):
+            self.assertEqual(self.codes(server, "edge", "a=x/" + said), "- -", said)
+            self.assertEqual(self.codes(server, "edge", "s=x/" + said), "+ +", said)  # in shadow mode
+            self.assertEqual(self.codes(server, "edge", "u=x/" + said), "+ +", said)
+            self.assertEqual(self.codes(server, "edge", "z=x/" + said), "+ +", said)  # nothing limits it
+        self.assertEqual(self.status(server, "a=x"), ("OK", 10, 9))
+        self.assertEqual(self.status(server, "p=x/weir_class=batch/q=y"), ("OK", 6, 5))
+
+    def test_who_may_say_it_is_configured(self):
+        server = self.start(self.FILE, SPLIT % "")
+        self.assertIn("says: [tenant] in listen.http", self.refusal(server, "a=x/weir_tenant=n"))
+        server.end()
+        server = self.start(self.FILE, ", domains: {edge: {entries: {class: level, limit: plan}}}")
+        self.assertIn("class: the domain has none: classes:", self.refusal(server, "a=x/level=batch"))
+        self.assertIn("limit: the domain takes none: most:", self.refusal(server, "a=x/plan=5"))
+        self.assertEqual(self.codes(server, "edge", "a=x/weir_class=batch"), "+ +")  # an entry like others, that no file has
+        server.end()
+        self.listen = LISTEN
+        server = self.start(self.FILE, SPLIT % "")
+        self.assertIn("class: no request may say it here: says: [class] in listen.http", self.refusal(server, "a=x/weir_class=batch"))
+        self.assertIn("limit: no request", self.refusal(server, "a=x/weir_limit=x"))
+        self.assertEqual(self.status(server, "a=x"), ("OK", 10, 9))
+
+    def test_together_and_what_goes_back(self):
+        server = self.start(self.FILE, SPLIT % ", together: true")
+        self.assertEqual(self.codes(server, "edge", "a=x/weir_class=batch", "p=x/q=y", hitsAddend=6), "+ ++")
+        self.assertEqual(self.codes(server, "edge", "a=x/weir_class=batch", "p=x/q=y"), "- -+")
+        self.assertEqual(self.status(server, "p=x/q=y"), ("OK", 10, 3))
+        self.assertEqual(self.codes(server, "edge", "a=x/weir_class=free", "a=x"), "+ ++")  # in one place, and not of one class
+        self.assertEqual(self.status(server, "a=x"), ("OK", 10, 1))
+        back = {"entries": entries("a=x/weir_class=batch"), "hitsAddend": 4, "isNegativeHits": True}
+        self.assertEqual(self.codes(server, "edge", back), "+ +")
+        self.assertEqual(self.status(server, "a=x"), ("OK", 10, 4))
+        asked = {"entries": entries("a=y/weir_class=batch"), "limit": {"requestsPerUnit": 20, "unit": "YEAR"}}
+        self.assertEqual(self.status(server, asked), ("OK", 12, 11))
+
+    def test_places_have_classes(self):
+        server = self.start({"a.yaml": "domain: edge\ndescriptors: [{key: a, rate_limit: {unit: hour, requests_per_unit: 4}}]\n"},
+                            ", domains: {edge: {algorithm: in-flight, classes: batch:2}}")
+        told = [self.codes(server, "edge", "a=x/weir_class=batch") for _ in range(3)]
+        self.assertEqual(told + [self.codes(server, "edge", "a=x")], ["+ +", "+ +", "- -", "+ +"])
+
+
 class Domains(Served):
     FILE = {"a.yaml": "domain: edge\ndescriptors:\n  - {key: a, %s}\n  - {key: b, %s}\n" % (per_year(3), per_year(1))}
 

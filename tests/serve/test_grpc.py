@@ -61,6 +61,24 @@ def edge(*descriptors, **more):
     return request_of(question("edge", *descriptors, **more))
 
 
+class Says(Grpc):
+    listen = GRPC % ", says: [class]"
+
+    def test_an_entry_says_the_class(self):
+        server = self.start(EDGE, ", domains: {edge: {classes: batch:2}}")
+        client = self.client(server)
+        told = [client.ask(edge("ip=1/weir_class=batch")) for _ in range(3)]
+        self.assertEqual([t.overall_code for t in told], [OK, OK, OVER])
+        self.assertEqual([t.statuses[0].current_limit.requests_per_unit for t in told], [2, 2, 2])
+        self.assertEqual(client.ask(edge("ip=1")).overall_code, OK)
+        self.assertEqual(client.ask(edge("ip=2/weir_class=gold")).overall_code, OVER)
+        self.assertIn("says: [limit] in listen.grpc", self.fails(
+            grpc.StatusCode.INVALID_ARGUMENT, client.ask, edge("ip=1/weir_limit=5")))
+        client, asked = server.connect("http"), post("/json", question("edge", "ip=3/weir_class=batch"))
+        self.assertEqual(http(client, asked)[0], 400)  # a listener of its own, which allows none
+        client.close()
+
+
 class Answers(Grpc):
     def test_examples_of_the_other_service(self):
         names = {name: "d%d" % i for i, name in enumerate(EXAMPLES)}

@@ -119,6 +119,15 @@ typedef enum weir_config_headers {
 } weir_config_headers;
 extern const char *const weir_config_header_styles[]; /* up to NULL */
 
+/* What requests of a listener may say of themselves: bits, whose names are weir_config_claims. */
+enum {
+  WEIR_CONFIG_CLASS = 1 << 0,
+  WEIR_CONFIG_LIMIT = 1 << 1,
+  WEIR_CONFIG_TENANT = 1 << 2,
+  WEIR_CONFIG_CLAIMS = 3
+};
+extern const char *const weir_config_claims[WEIR_CONFIG_CLAIMS];
+
 typedef struct weir_config_domain {
   const char *name;
   weir_config_place place;
@@ -130,6 +139,10 @@ typedef struct weir_config_domain {
   weir_config_headers headers; /* to be added to answers */
   const char *limit_field, *remaining_field, *reset_field; /* of draft-03; NULL: as they are */
   int64_t near_percent; /* of a limit: where more is used up, it is near */
+  const char *classes;  /* of all its rules, as in one; NULL: none */
+  int64_t most; /* of its files' rules: up to which a request's own limit may go; 0: none may */
+  const char *suffix;                        /* weir_config_rule_suffix() */
+  const char *said_keys[WEIR_CONFIG_CLAIMS]; /* of entries that say something of the request */
   weir_config_descriptor *descriptors;
   size_t count, room;
   size_t node_count; /* of all levels */
@@ -157,7 +170,7 @@ int64_t weir_config_unit_s(const weir_config_domain *domain, weir_config_unit un
 const char *weir_config_algorithm_of(const weir_config_domain *domain, weir_config_unit unit);
 extern const char *const weir_config_algorithms[]; /* up to NULL */
 
-/* The text behind the rules of a domain: "" or ",count=all". */
+/* The text behind the rules of a domain: "" or ",count=all", ",classes=batch:60%". */
 const char *weir_config_rule_suffix(const weir_config_domain *domain);
 
 /* --- what is configured -------------------------------------------------------------------------
@@ -193,15 +206,6 @@ typedef struct weir_config_key {
   weir_config_key_kind kind;
   const char *name; /* of the field or argument; NULL for WEIR_CONFIG_KEY_CLIENT */
 } weir_config_key;
-
-/* What requests of a listener may say of themselves: bits, whose names are weir_config_claims. */
-enum {
-  WEIR_CONFIG_CLASS = 1 << 0,
-  WEIR_CONFIG_LIMIT = 1 << 1,
-  WEIR_CONFIG_TENANT = 1 << 2,
-  WEIR_CONFIG_CLAIMS = 3
-};
-extern const char *const weir_config_claims[WEIR_CONFIG_CLAIMS];
 
 typedef struct weir_config_credential {
   const char *user; /* of RESP, where "default" is that of AUTH with a password alone. Else NULL */

@@ -17,6 +17,7 @@ enum {
   DOMAINS_MOST = 1000,
   DESCRIPTORS_MOST = 100000,
   WILDCARDS_MOST = 1000,
+  CLASSES_MOST = 400,         /* bytes */
   PERIOD_S_MOST = 400 * 86400 /* of any rule */
 };
 
@@ -57,7 +58,7 @@ const char *weir_config_algorithm_of(const weir_config_domain *domain, weir_conf
 }
 
 const char *weir_config_rule_suffix(const weir_config_domain *domain) {
-  return domain->counts_all ? ",count=all" : "";
+  return domain->suffix != NULL ? domain->suffix : "";
 }
 
 /* --- rate_limit ---------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ static void read_list(weir_reader *reader, const weir_node *node, weir_config_do
 /* "ALGORITHM:REQUESTS/SECONDSs", where a period has several units, too. */
 static void set_rule(weir_reader *reader, const weir_node *node, const weir_config_domain *domain,
                      weir_config_rate *rate) {
-  char rule[128];
+  char rule[128 + CLASSES_MOST], most[32] = "";
   int64_t unit_s = weir_config_unit_s(domain, rate->unit);
   if (rate->units > PERIOD_S_MOST / unit_s)
     weir_fault(reader, node, "unit_multiplier makes a period of more than %d days",
@@ -139,10 +140,11 @@ static void set_rule(weir_reader *reader, const weir_node *node, const weir_conf
     rate->requests = WEIR_CONFIG_REQUESTS_MOST;
   }
   if (rate->requests == 0) return;
+  if (domain->most > 0) snprintf(most, sizeof most, ",most=%lld", (long long)domain->most);
   long long seconds = unit_s * rate->units;
   int length =
-      snprintf(rule, sizeof rule, "%s:%lld/%llds%s", weir_config_algorithm_of(domain, rate->unit),
-               (long long)rate->requests, seconds, weir_config_rule_suffix(domain));
+      snprintf(rule, sizeof rule, "%s:%lld/%llds%s%s", weir_config_algorithm_of(domain, rate->unit),
+               (long long)rate->requests, seconds, weir_config_rule_suffix(domain), most);
   rate->rule = weir_arena_copy(reader->arena, rule, (size_t)length);
 }
 
@@ -255,7 +257,10 @@ static void read_list(weir_reader *reader, const weir_node *node, weir_config_do
 }
 
 static weir_config_domain default_domain(const char *name) {
-  return (weir_config_domain){.name = name, .headers = WEIR_CONFIG_HEADERS_OFF, .near_percent = 80};
+  return (weir_config_domain){.name = name,
+                              .headers = WEIR_CONFIG_HEADERS_OFF,
+                              .near_percent = 80,
+                              .said_keys = {"weir_class", "weir_limit", "weir_tenant"}};
 }
 
 /* --- one file -----------------------------------------------------------------------------------
@@ -382,6 +387,37 @@ static void read_header_names(weir_reader *reader, const weir_node *node, void *
   weir_read_fields(reader, node, fields, target);
 }
 
+/* As in a rule, of which nothing else may stand here. */
+static void read_classes(weir_reader *reader, const weir_node *node, void *target) {
+  weir_config_domain *domain = target;
+  const char *text = weir_read_text(reader, node);
+  char suffix[sizeof ",classes=" + CLASSES_MOST];
+  if (text == NULL) return;
+  if (strlen(text) > CLASSES_MOST || strpbrk(text, ",;") != NULL) {
+    weir_fault(reader, node, "found %s, accepted are names and parts, such as batch:60%%|free:80%%",
+               weir_quote(node).text);
+    return;
+  }
+  int length = snprintf(suffix, sizeof suffix, ",classes=%s", text);
+  domain->classes = text;
+  domain->suffix = weir_arena_copy(reader->arena, suffix, (size_t)length);
+}
+
+static void read_entry_key(weir_reader *reader, const weir_node *node, void *target) {
+  *(const char **)target = weir_read_text(reader, node);
+}
+
+/* Target: the domain. */
+static void read_said_keys(weir_reader *reader, const weir_node *node, void *target) {
+  static const weir_field fields[] = {
+      WEIR_ROW_READ("class", read_entry_key, weir_config_domain, said_keys[0]),
+      WEIR_ROW_READ("limit", read_entry_key, weir_config_domain, said_keys[1]),
+      WEIR_ROW_READ("tenant", read_entry_key, weir_config_domain, said_keys[2]),
+      {.name = NULL},
+  };
+  weir_read_fields(reader, node, fields, target);
+}
+
 static const weir_field domain_table[] = {
     WEIR_ROW_READ("store", weir_read_store, domain_fields, domain.store),
     WEIR_ROW_CHOICE("algorithm", domain_fields, algorithm, weir_config_algorithms),
@@ -391,6 +427,9 @@ static const weir_field domain_table[] = {
     WEIR_ROW_READ("header_names", read_header_names, domain_fields, domain),
     WEIR_ROW_RANGE("near_limit", NUMBER, domain_fields, domain.near_percent, 0, 100),
     WEIR_ROW("together", BOOL, domain_fields, domain.together),
+    WEIR_ROW_READ("classes", read_classes, domain_fields, domain),
+    WEIR_ROW_RANGE("most", NUMBER, domain_fields, domain.most, 1, INT64_C(9007199254740992)),
+    WEIR_ROW_READ("entries", read_said_keys, domain_fields, domain),
     {.name = NULL},
 };
 
@@ -405,6 +444,10 @@ static void read_domains(weir_reader *reader, const weir_node *node, void *targe
     if (name != NULL) weir_read_fields(reader, item->value, domain_table, &read);
     domain->algorithm = (weir_config_algorithm)read.algorithm;
     domain->counts_all = read.counts == 1;
+    if (domain->counts_all && domain->classes != NULL)
+      weir_fault(reader, item->key,
+                 "count: all keeps what denied classes ask for, so not with classes");
+    if (domain->counts_all) domain->suffix = ",count=all";
     domain->headers = (weir_config_headers)read.headers;
     if (name != NULL && item->value->kind == WEIR_NODE_MAPPING) {
       if (weir_node_find(item->value, "store") == NULL)

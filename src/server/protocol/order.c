@@ -119,19 +119,24 @@ bool weir_order_read_tenant(weir_order_says *says, const char *text, size_t leng
 }
 _Static_assert(WEIR_ORDER_TENANT_MOST == 128, "as weir_order_read_tenant() says");
 
-bool weir_order_may_say(const weir_order_says *says, const weir_config_listener *listener,
-                        weir_message *why) {
-  const bool said[WEIR_CONFIG_CLAIMS] = {says->class_length > 0, says->limit != 0,
-                                         says->tenant_length > 0};
-  for (size_t i = 0; i < WEIR_CONFIG_CLAIMS; i++) {
-    if (!said[i] || listener->says >> i & 1) continue;
-    const char *name = weir_config_claims[i];
-    snprintf(why->text, sizeof why->text,
-             "%s: no request may say it here: says: [%s] in %s of the configuration allows it",
-             name, name, weir_config_listen_path(listener->protocol));
-    return false;
-  }
-  return true;
+unsigned weir_order_claims(const weir_order_says *says) {
+  if (says == NULL) return 0;
+  return (says->class_length > 0 ? WEIR_CONFIG_CLASS : 0U) |
+         (says->limit != 0 ? WEIR_CONFIG_LIMIT : 0U) |
+         (says->tenant_length > 0 ? WEIR_CONFIG_TENANT : 0U);
+}
+
+bool weir_order_may_say(unsigned claims, const weir_config_listener *listener, weir_message *why) {
+  unsigned foul = claims & ~listener->says;
+  size_t which = 0;
+  if (foul == 0) return true;
+  while (!(foul >> which & 1))
+    which++;
+  const char *name = weir_config_claims[which];
+  snprintf(why->text, sizeof why->text,
+           "%s: no request may say it here: says: [%s] in %s of the configuration allows it", name,
+           name, weir_config_listen_path(listener->protocol));
+  return false;
 }
 
 bool weir_order_read_time(weir_order *order, const char *text, size_t length, weir_message *why) {

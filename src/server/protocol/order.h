@@ -305,9 +305,11 @@ bool weir_order_read_limit(weir_order_says *says, const weir_order_amount *amoun
 bool weir_order_read_tenant(weir_order_says *says, const char *text, size_t length,
                             weir_message *why);
 
-/* Whether the listener lets requests say that. The same. */
-bool weir_order_may_say(const weir_order_says *says, const weir_config_listener *listener,
-                        weir_message *why);
+/* Which it says: WEIR_CONFIG_CLASS and so on. NULL: nothing. */
+unsigned weir_order_claims(const weir_order_says *says);
+
+/* Whether the listener lets requests say these. The same. */
+bool weir_order_may_say(unsigned claims, const weir_config_listener *listener, weir_message *why);
 
 /* Reads for how long a place is to be held. The same. */
 bool weir_order_read_time(weir_order *order, const char *text, size_t length, weir_message *why);

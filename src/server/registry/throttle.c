@@ -121,7 +121,7 @@ static weir_status make(weir_throttle *throttle, const figures *wanted, int64_t 
   *place = each;
   each->figures = *wanted;
 
-  char rule[128], burst[32] = "";
+  char rule[640], burst[32] = "";
   if (throttle->has_burst) snprintf(burst, sizeof burst, ",burst=%" PRId64, wanted->burst);
   snprintf(rule, sizeof rule, "%s:%" PRId64 "/%" PRId64 "s%s%s", throttle->algorithm, wanted->count,
            wanted->period_s, burst, throttle->suffix);

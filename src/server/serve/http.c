@@ -173,8 +173,8 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
     *refusal = (weir_http_refusal){404, {"/throttle is off: throttle.throttlecrab"}};
     return false;
   }
-  if (call->order.says != NULL &&
-      !weir_order_may_say(call->order.says, connection->port->config, &refusal->why))
+  if (!weir_order_may_say(weir_order_claims(call->order.says), connection->port->config,
+                          &refusal->why))
     return false;
   if (!find_key(connection, request, call, refusal)) return false;
   weir_status status;

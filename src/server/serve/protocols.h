@@ -53,8 +53,8 @@ weir_serve_standing weir_serve_look_at_credential(weir_connection *connection,
 
 /* Queues the answer; or false: *refusal is the answer. `until_us`: when it is not worth deciding any
  * more, or WEIR_TURN_NO_END. */
-bool weir_serve_ask_envoy(weir_connection *connection, const weir_envoy_request *request,
-                          unsigned note, int64_t until_us, weir_envoy_refusal *refusal);
+bool weir_serve_ask_envoy(weir_connection *connection, weir_envoy_request *request, unsigned note,
+                          int64_t until_us, weir_envoy_refusal *refusal);
 
 /* --- the admin listener's page /metrics: the main thread writes it, and waits for no store ------------ */
 

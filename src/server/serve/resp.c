@@ -137,8 +137,8 @@ static weir_read_result read_request(weir_connection *connection, const char *by
   };
   weir_resp_outcome outcome = weir_resp_run(session, &server, &request, text, &order, &room);
   weir_message foul;
-  if (outcome == WEIR_RESP_ASKS && order.says != NULL &&
-      !weir_order_may_say(order.says, listener, &foul)) {
+  if (outcome == WEIR_RESP_ASKS &&
+      !weir_order_may_say(weir_order_claims(order.says), listener, &foul)) {
     weir_resp_error(text, foul.text);
     outcome = WEIR_RESP_ANSWERED;
   }

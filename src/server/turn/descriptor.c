@@ -51,6 +51,68 @@ static bool deny_too_long(weir_part *found) {
   return true;
 }
 
+static size_t find_claim(const weir_config_domain *config, const weir_entry *entry) {
+  for (size_t i = 0; i < WEIR_CONFIG_CLAIMS; i++) {
+    size_t length = strlen(config->said_keys[i]);
+    if (entry->key_length == length && memcmp(entry->key, config->said_keys[i], length) == 0)
+      return i;
+  }
+  return WEIR_CONFIG_CLAIMS;
+}
+
+static bool read_claim(size_t which, const weir_entry *entry, weir_order_says *says) {
+  weir_order_amount amount;
+  weir_message why;
+  switch (1 << which) {
+    case WEIR_CONFIG_CLASS:
+      return weir_order_read_class(says, entry->value, entry->value_length, &why);
+    case WEIR_CONFIG_LIMIT:
+      return weir_order_read_amount(entry->value, entry->value_length, &amount) &&
+             weir_order_read_limit(says, &amount, &why);
+    default:
+      return weir_order_read_tenant(says, entry->value, entry->value_length, &why);
+  }
+}
+
+/* Who names an entry so is Envoy's configuration: what neither listener nor domain knows is an error. */
+static bool may_claim(unsigned claims, const weir_domain *domain,
+                      const weir_config_listener *listener, weir_envoy_refusal *refusal) {
+  const weir_config_domain *config = domain->config;
+  refusal->failure = WEIR_ENVOY_BAD_REQUEST;
+  if (!weir_order_may_say(claims, listener, &refusal->why)) return false;
+  if (claims & WEIR_CONFIG_CLASS && config->classes == NULL)
+    return refuse(refusal, WEIR_ENVOY_BAD_REQUEST,
+                  "class: the domain has none: classes: names some");
+  if (claims & WEIR_CONFIG_LIMIT && config->most == 0)
+    return refuse(refusal, WEIR_ENVOY_BAD_REQUEST, "limit: the domain takes none: most: allows it");
+  if (claims & WEIR_CONFIG_TENANT)
+    return refuse(refusal, WEIR_ENVOY_BAD_REQUEST, "tenant: no domain is shared by tenants");
+  return true;
+}
+
+/* Takes the entries that say something of the request out of its descriptor: they are no part of its key.
+ * *is_wrong: what stands there, which may be a client's, is none. */
+static bool take_claims(weir_envoy_request *request, weir_envoy_descriptor *descriptor,
+                        const weir_domain *domain, const weir_config_listener *listener,
+                        weir_order_says *says, bool *is_wrong, weir_envoy_refusal *refusal) {
+  size_t first = (size_t)(descriptor->entries - request->entries);
+  unsigned claims = 0;
+  size_t kept = 0;
+  for (size_t i = 0; domain != NULL && i < descriptor->count; i++) {
+    const weir_entry *entry = &descriptor->entries[i];
+    size_t which = find_claim(domain->config, entry);
+    if (which == WEIR_CONFIG_CLAIMS) {
+      request->entries[first + kept++] = *entry;
+      continue;
+    }
+    *is_wrong |= (claims >> which & 1) || !read_claim(which, entry, says);
+    claims |= 1U << which;
+  }
+  if (claims == 0) return true;
+  descriptor->count = kept;
+  return may_claim(claims, domain, listener, refusal);
+}
+
 /* Finds the limit of a descriptor, and the key that it counts under. */
 static bool find(weir_turn *turn, const weir_domain *domain,
                  const weir_envoy_descriptor *descriptor, weir_part *found,
@@ -59,6 +121,7 @@ static bool find(weir_turn *turn, const weir_domain *domain,
   const weir_descriptor *node = NULL;
   *found = (weir_part){.limit = WEIR_SERVED_NO_LIMIT,
                        .request = WEIR_NO_REQUEST,
+                       .extra = WEIR_NO_EXTRA,
                        .key = turn->bytes.length,
                        .hits = descriptor->hits,
                        .gives_back = descriptor->gives_back && descriptor->hits > 0};
@@ -110,6 +173,25 @@ static bool find(weir_turn *turn, const weir_domain *domain,
   weir_bytes_add(&turn->bytes, date.text, date.length);
   found->key_length += date.length;
   found->left_us = (date.end_s - now.tv_sec) * 1000000 - now.tv_nsec / 1000;
+  return true;
+}
+
+/* The same of what a descriptor says of the request. A class that is none is over the limit, as a key that is too long.
+ * What goes back goes off the count of all. */
+static bool find_said(weir_turn *turn, const weir_domain *domain,
+                      const weir_config_listener *listener, weir_envoy_request *request,
+                      size_t index, weir_part *found, weir_envoy_refusal *refusal) {
+  weir_envoy_descriptor *descriptor = &request->descriptors[index];
+  weir_order_says says = {.limit = 0};
+  weir_status status = WEIR_OK;
+  bool is_wrong = false;
+  if (!take_claims(request, descriptor, domain, listener, &says, &is_wrong, refusal) ||
+      !find(turn, domain, descriptor, found, refusal))
+    return false;
+  if (weir_order_claims(&says) != 0 && found->limiter != NULL && !found->gives_back)
+    status = weir_turn_add_extra(turn, &says, found->limiter, &found->extra, &refusal->why);
+  if (status == WEIR_NO_MEMORY) return refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory);
+  if (is_wrong || status != WEIR_OK) found->limiter = NULL;
   return true;
 }
 
@@ -179,8 +261,18 @@ static void plan_set(const weir_domain *domain, weir_part *parts, size_t count,
   }
 }
 
-/* Parts that count in the same place are one request of the set, of what all of them cost. */
-static bool joins(weir_turn *turn, weir_part *parts, const part_role *roles, size_t index) {
+static bool says_the_same(const weir_turn *turn, const weir_part *one, const weir_part *other) {
+  if (one->extra == WEIR_NO_EXTRA || other->extra == WEIR_NO_EXTRA)
+    return one->extra == other->extra;
+  const weir_order_says *says = &turn->extras[one->extra].says;
+  const weir_order_says *said = &turn->extras[other->extra].says;
+  return says->limit == said->limit && says->class_length == said->class_length &&
+         memcmp(says->class_name, said->class_name, says->class_length) == 0;
+}
+
+/* Parts that count in the same place are one request of the set, of what all of them cost. One that says
+ * something else of itself is asked by itself. */
+static bool joins(weir_turn *turn, weir_part *parts, part_role *roles, size_t index) {
   weir_part *part = &parts[index];
   for (size_t i = 0; i < index; i++) {
     const weir_part *other = &parts[i];
@@ -188,6 +280,10 @@ static bool joins(weir_turn *turn, weir_part *parts, const part_role *roles, siz
         other->key_length != part->key_length ||
         memcmp(turn->bytes.data + other->key, turn->bytes.data + part->key, part->key_length) != 0)
       continue;
+    if (!says_the_same(turn, part, other)) {
+      roles[index] = ROLE_ALONE;
+      return true;
+    }
     int64_t *cost = &turn->asked[other->request].request.cost;
     *cost = *cost < WEIR_ORDER_COST_MOST - part->hits ? *cost + part->hits : WEIR_ORDER_COST_MOST;
     part->request = other->request;
@@ -205,6 +301,7 @@ static bool add_request(weir_turn *turn, const weir_domain *domain, int64_t unti
                                         peeks ? 1 : part->hits, peeks ? WEIR_REQUEST_PEEK : 0U,
                                         part->limiter, domain->config->store);
   if (part->request == WEIR_NO_REQUEST) return false;
+  turn->asked[part->request].extra = part->extra;
   weir_turn_set_end(turn, part->request, until_us);
   if (is_place && part->gives_back) return weir_turn_release(turn, part->request, part->hits);
   if (is_place && !peeks)
@@ -262,8 +359,9 @@ static bool add_requests(weir_turn *turn, const weir_domain *domain, int64_t unt
   return true;
 }
 
-bool weir_envoy_add(weir_turn *turn, const weir_envoy_request *request, unsigned note,
-                    int64_t until_us, weir_envoy_added *added, weir_envoy_refusal *refusal) {
+bool weir_envoy_add(weir_turn *turn, weir_envoy_request *request,
+                    const weir_config_listener *listener, unsigned note, int64_t until_us,
+                    weir_envoy_added *added, weir_envoy_refusal *refusal) {
   const weir_descriptors *descriptors = turn->registry->descriptors;
   const weir_domain *domain =
       weir_descriptors_find(descriptors, request->domain, request->domain_length);
@@ -273,7 +371,7 @@ bool weir_envoy_add(weir_turn *turn, const weir_envoy_request *request, unsigned
   weir_part *parts = weir_turn_part_room(turn, request->count);
   if (parts == NULL) return refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory);
   for (size_t i = 0; i < request->count; i++)
-    if (!find(turn, domain, &request->descriptors[i], &parts[i], refusal)) return false;
+    if (!find_said(turn, domain, listener, request, i, &parts[i], refusal)) return false;
   leave_out_replaced(parts, request->count);
 
   /* Hits go back in a round trip each, so few may, and only where they can. */
@@ -357,10 +455,12 @@ static void count(weir_served *served, const outcome *made, size_t index, weir_s
   weir_served_note_part(served, &part, &reply, made->protocol, made->turn->now_us);
 }
 
+/* The limit is that of the request's class, or its own, where it said one. */
 static void describe(const weir_part *asked, const weir_decision *decision,
                      weir_envoy_status *status) {
+  bool has_own = asked->extra != WEIR_NO_EXTRA && decision->limit > 0;
   status->has_limit = true;
-  status->requests = asked->rate.requests;
+  status->requests = has_own ? decision->limit : asked->rate.requests;
   status->unit = asked->rate.unit;
   status->name = asked->rate.name;
   status->remaining = decision->remaining;

@@ -30,27 +30,31 @@ static void add_given(weir_order_says *says, const weir_named *named, const weir
   if (says->tenant_is_given && !is_shared) says->tenant_length = 0;
 }
 
-/* Where a list answers, or a tier without a rule, nobody asks what is said. */
-weir_status weir_turn_say(weir_turn *turn, const weir_order_says *says, const weir_named *named,
-                          weir_limiter *limiter, size_t *extra, weir_message *why) {
-  static const weir_order_says nothing = {.limit = 0};
-  *extra = WEIR_NO_EXTRA;
-  if (limiter == NULL ||
-      (says == NULL && named->config->class_else == NULL && !named->needs_tenant))
-    return WEIR_OK;
+weir_status weir_turn_add_extra(weir_turn *turn, const weir_order_says *says, weir_limiter *limiter,
+                                size_t *extra, weir_message *why) {
   if (!weir_array_grow(&turn->extras, &turn->extra_room, turn->extra_count + 1,
                        sizeof *turn->extras))
     return weir_turn_no_memory(why);
-  weir_asked_extra *made = &turn->extras[turn->extra_count];
-  made->says = says != NULL ? *says : nothing;
-  bool is_shared = named->needs_tenant && weir_limiter_check_extra(limiter, NULL, NULL) != WEIR_OK;
-  add_given(&made->says, named, limiter, is_shared);
-  if (is_shared && made->says.tenant_length == 0) {
-    *why = (weir_message){"tenant: this limiter is shared by tenants, and the request names none"};
-    return WEIR_BAD_ARGUMENT;
-  }
   *extra = turn->extra_count++;
-  return weir_limiter_check_extra(limiter, write_extra(made), why);
+  turn->extras[*extra].says = *says;
+  return weir_limiter_check_extra(limiter, write_extra(&turn->extras[*extra]), why);
+}
+
+/* Where a list answers, or a tier without a rule, nobody asks what is said. */
+weir_status weir_turn_say(weir_turn *turn, const weir_order_says *said, const weir_named *named,
+                          weir_limiter *limiter, size_t *extra, weir_message *why) {
+  *extra = WEIR_NO_EXTRA;
+  if (limiter == NULL ||
+      (said == NULL && named->config->class_else == NULL && !named->needs_tenant))
+    return WEIR_OK;
+  bool is_shared = named->needs_tenant && weir_limiter_check_extra(limiter, NULL, NULL) != WEIR_OK;
+  weir_order_says says = {.limit = 0};
+  if (said != NULL) says = *said;
+  add_given(&says, named, limiter, is_shared);
+  if (!is_shared || says.tenant_length > 0)
+    return weir_turn_add_extra(turn, &says, limiter, extra, why);
+  *why = (weir_message){"tenant: this limiter is shared by tenants, and the request names none"};
+  return WEIR_BAD_ARGUMENT;
 }
 
 const weir_extra *weir_turn_write_extra(const weir_turn *turn, size_t extra) {

@@ -159,6 +159,7 @@ typedef struct weir_part {
   weir_detail *detail;    /* what counts it besides; NULL: nothing */
   uint32_t limit;         /* of the descriptor file; WEIR_SERVED_NO_LIMIT: the request brought it */
   size_t request;         /* in turn->asked; WEIR_NO_REQUEST: none */
+  size_t extra;           /* what it says of itself, as its request has it; or WEIR_NO_EXTRA */
   size_t key, key_length; /* in the turn's bytes */
   int64_t hits;           /* 0: a peek */
   int64_t left_us;        /* until its date is over; 0: it has none */
@@ -254,8 +255,12 @@ void weir_turn_set_id(weir_turn *turn, uint32_t answer, const char *id, size_t l
 /* What a request says of itself (NULL: nothing), and what the file says of it, to the limiter that answers it;
  * NULL: none does. *extra becomes its weir_asked.extra. What the limiter does not know is a status, and *why
  * says what is accepted. */
-weir_status weir_turn_say(weir_turn *turn, const weir_order_says *says, const weir_named *named,
+weir_status weir_turn_say(weir_turn *turn, const weir_order_says *said, const weir_named *named,
                           weir_limiter *limiter, size_t *extra, weir_message *why);
+
+/* The same of what is said, and of nothing else. */
+weir_status weir_turn_add_extra(weir_turn *turn, const weir_order_says *says, weir_limiter *limiter,
+                                size_t *extra, weir_message *why);
 
 /* For the library, until more are added; NULL: it says nothing. */
 const weir_extra *weir_turn_write_extra(const weir_turn *turn, size_t extra);
@@ -304,9 +309,11 @@ typedef struct weir_envoy_added {
   bool is_last; /* of its connection in this turn, as it holds up the others */
 } weir_envoy_added;
 
-/* False: *refusal is the answer. `until_us`: when it is not worth deciding any more, or WEIR_TURN_NO_END. */
-bool weir_envoy_add(weir_turn *turn, const weir_envoy_request *request, unsigned note,
-                    int64_t until_us, weir_envoy_added *added, weir_envoy_refusal *refusal);
+/* False: *refusal is the answer. `until_us`: when it is not worth deciding any more, or WEIR_TURN_NO_END.
+ * `listener`: which lets it say something of itself, or not. Entries that do are taken out of the request. */
+bool weir_envoy_add(weir_turn *turn, weir_envoy_request *request,
+                    const weir_config_listener *listener, unsigned note, int64_t until_us,
+                    weir_envoy_added *added, weir_envoy_refusal *refusal);
 
 /* How an answer with parts came out, which is counted for this protocol; or false: *refusal is the
  * answer. */
