@@ -16,9 +16,9 @@ static const char *const kinds[] = {"uniform", "poisson",  "bursts", "diurnal",
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static weir_generator *create(const char *text, int64_t limit, int64_t period_us) {
-  const weir_rule rule = {.limit = limit, .period_us = period_us};
+  const weir_stack stack = {.rules = {{.limit = limit, .period_us = period_us}}};
   weir_message why = {""};
-  weir_generator *generator = weir_generator_create(text, &rule, &why);
+  weir_generator *generator = weir_generator_create(text, &stack, &why);
   if (generator == NULL) fail_msg("%s", why.text);
   return generator;
 }
@@ -114,14 +114,41 @@ static void text_that_means_nothing_is_refused_by_name(void **state) {
              {"poisson:keys=1000001", "1 to 1000000"},
              {"poisson:load=5x", "load=5x"},
              {"poisson:seed=99999999999999999999999", "seed="},
-             {"poisson:keys=5,,load=3", "\"\""}};
-  const weir_rule rule = {.limit = 10, .period_us = 1000000};
+             {"poisson:keys=5,,load=3", "\"\""},
+             {"poisson:classes=101", "1 to 100"},
+             {"poisson:classes=50", "needs a rule that has some"}};
+  const weir_stack stack = {.rules = {{.limit = 10, .period_us = 1000000}}};
   (void)state;
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     weir_message why = {""};
-    assert_null(weir_generator_create(bad[i].text, &rule, &why));
+    assert_null(weir_generator_create(bad[i].text, &stack, &why));
     if (strstr(why.text, bad[i].named) == NULL) fail_msg("%s: %s", bad[i].text, why.text);
   }
+}
+
+/* The moments and keys are those without classes. */
+static void so_many_percent_are_of_a_class_and_of_each_as_many(void **state) {
+  weir_stack stack;
+  weir_message why = {""};
+  weir_arrival arrival, other;
+  int of[3] = {0};
+  (void)state;
+  assert_int_equal(weir_stack_parse("fixed-window:10/1m,classes=low:20%|mid:40%", 1, &stack, &why),
+                   WEIR_OK);
+  weir_generator *classed = weir_generator_create("bursts:requests=30000,classes=60", &stack, &why);
+  weir_generator *plain = weir_generator_create("bursts:requests=30000", &stack, &why);
+  while (weir_generator_next(classed, &arrival)) {
+    assert_true(weir_generator_next(plain, &other));
+    assert_int_equal(arrival.time_us, other.time_us);
+    assert_int_equal(arrival.key_length, other.key_length);
+    assert_string_equal(other.class_name, "");
+    of[weir_stack_find_class(&stack, arrival.class_name)]++;
+  }
+  assert_in_range(of[0], 11700, 12300);
+  assert_in_range(of[1], 8700, 9300);
+  assert_in_range(of[2], 8700, 9300);
+  weir_generator_destroy(classed);
+  weir_generator_destroy(plain);
 }
 
 static void large_limits_and_short_periods_still_go_on(void **state) {
@@ -146,6 +173,7 @@ int main(void) {
       cmocka_unit_test(the_same_text_gives_the_same_traffic_and_another_seed_does_not),
       cmocka_unit_test(boundary_asks_for_the_limit_on_both_sides_of_an_edge),
       cmocka_unit_test(text_that_means_nothing_is_refused_by_name),
+      cmocka_unit_test(so_many_percent_are_of_a_class_and_of_each_as_many),
       cmocka_unit_test(large_limits_and_short_periods_still_go_on),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

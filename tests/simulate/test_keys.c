@@ -27,8 +27,9 @@ static int clean_up(void **state) {
 
 static void send_request(int64_t time_us, const char *key) {
   weir_message why = {""};
-  assert_int_equal(weir_simulation_request(&simulation, time_us, key, strlen(key), 1, &why),
-                   WEIR_OK);
+  const weir_simulated request = {
+      .time_us = time_us, .key = key, .key_length = strlen(key), .cost = 1};
+  assert_int_equal(weir_simulation_request(&simulation, &request, &why), WEIR_OK);
 }
 
 static void keys_that_nobody_asks_for_any_more_take_no_memory(void **state) {

@@ -31,7 +31,8 @@ static int end(void **state) {
 
 static void decided(int64_t now_us, int64_t cost, bool allowed, int64_t remaining) {
   weir_decision decision = {.allowed = allowed, .limit = rule.limit, .remaining = remaining};
-  assert_true(weir_measure_decision(&measure, &stack, &exact, now_us, "k", 1, cost, &decision));
+  const weir_measured request = {.now_us = now_us, .key = "k", .key_length = 1, .cost = cost};
+  assert_true(weir_measure_decision(&measure, &stack, &exact, &request, &decision));
 }
 
 static void above_the_limit_is_wrongly_allowed_and_within_it_wrongly_denied(void **state) {
@@ -136,8 +137,9 @@ static void a_stack_admits_what_fits_into_each_of_its_windows(void **state) {
   for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
     weir_decision decision = {.allowed = said[i].allowed, .remaining = WEIR_NOT_KNOWN};
     uint64_t wrong = measure.wrongly_allowed + measure.wrongly_denied;
-    assert_true(weir_measure_decision(&measure, &stack, both, said[i].now_us, "k", 1, said[i].cost,
-                                      &decision));
+    const weir_measured request = {
+        .now_us = said[i].now_us, .key = "k", .key_length = 1, .cost = said[i].cost};
+    assert_true(weir_measure_decision(&measure, &stack, both, &request, &decision));
     assert_int_equal(measure.wrongly_allowed + measure.wrongly_denied - wrong, !said[i].right);
   }
   assert_int_equal(measure.most_admitted, 13);
@@ -145,6 +147,43 @@ static void a_stack_admits_what_fits_into_each_of_its_windows(void **state) {
   assert_int_equal(measure.cost_exactly_allowed, 8 + 1 + 7);
   weir_exact_clean_up(&both[0]);
   weir_exact_clean_up(&both[1]);
+}
+
+/* Of a limit of 10 class 1 may fill 4, class 2 7; class 0 is none. */
+static void of_a_class_what_is_kept_from_lower_ones_must_be_admitted(void **state) {
+  static const struct {
+    int64_t now_us;
+    unsigned class;
+    int64_t cost;
+    bool allowed;
+    int64_t kept_denied; /* of the class, so far */
+  } said[] = {
+      {5000, 1, 4, true, 0},  {5000, 1, 1, false, 0}, /* nothing is kept for the lowest */
+      {5001, 2, 2, false, 2},                         /* 3 are kept for it, ... */
+      {5002, 2, 2, true, 2},  {5003, 2, 2, false, 2}, /* ... and 2 are in use */
+      {5004, 0, 4, false, 4},                         /* 10 - 4 from class 1: 2 in use, 4 asked */
+      {5005, 0, 5, false, 4}, {5006, 0, 3, true, 4},  /* or 10 - 7 from both: none in use */
+      {6255, 2, 2, false, 2}, {6256, 2, 2, false, 4}, /* a period and a cell behind them */
+  };
+  (void)state;
+  stack.class_count = 2;
+  rule.capacity = 10;
+  rule.cell_us = 250;
+  rule.class_capacities[0] = 4;
+  rule.class_capacities[1] = 7;
+  for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+    const weir_measured request = {said[i].now_us, "k", 1, said[i].cost, said[i].class};
+    weir_decision decision = {.allowed = said[i].allowed, .remaining = WEIR_NOT_KNOWN};
+    assert_true(weir_measure_decision(&measure, &stack, &exact, &request, &decision));
+    assert_int_equal(measure.classes[said[i].class].cost_kept_denied, said[i].kept_denied);
+  }
+  assert_int_equal(measure.classes[1].cost, 5);
+  assert_int_equal(measure.classes[1].cost_allowed, 4);
+  assert_int_equal(measure.classes[2].requests, 5);
+  assert_int_equal(measure.classes[0].allowed, 1);
+  /* Exact windows of 4, 7 and 10 would have admitted what they denied at 5001 and 5004, and both at the end. */
+  assert_int_equal(measure.cost_wrongly_denied, 2 + 4 + 2 + 2);
+  assert_int_equal(measure.cost_wrongly_allowed, 0);
 }
 
 int main(void) {
@@ -163,6 +202,8 @@ int main(void) {
                                       end),
       cmocka_unit_test_setup_teardown(
           what_was_admitted_beyond_the_limit_is_an_error_also_with_count_all, begin, end),
+      cmocka_unit_test_setup_teardown(of_a_class_what_is_kept_from_lower_ones_must_be_admitted,
+                                      begin, end),
       cmocka_unit_test_setup_teardown(a_stack_admits_what_fits_into_each_of_its_windows, begin,
                                       end),
   };

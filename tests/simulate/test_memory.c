@@ -94,7 +94,9 @@ static weir_status ask(int64_t time_us, int key) {
   char text[32];
   weir_message why = {""};
   int length = snprintf(text, sizeof text, "192.0.%d.%d", key / 256, key % 256);
-  return weir_simulation_request(&simulation, time_us, text, (size_t)length, 1, &why);
+  const weir_simulated request = {
+      .time_us = time_us, .key = text, .key_length = (size_t)length, .cost = 1};
+  return weir_simulation_request(&simulation, &request, &why);
 }
 
 /* So many keys ask, in turn, so often; what is allocated then. */

@@ -67,7 +67,7 @@ static uint64_t run(const cost *c, unsigned flags, uint64_t *operations, uint64_
   weir_limiter_options options = {.flags = flags};
   assert_int_equal(weir_driver_init(&driver, c->rule, &options, &message), WEIR_OK);
   weir_driven_key *keys = add_keys(&driver, c->processes);
-  weir_generator *generator = weir_generator_create(c->traffic, &driver.stack.rules[0], &message);
+  weir_generator *generator = weir_generator_create(c->traffic, &driver.stack, &message);
   assert_non_null(generator);
   uint64_t hash = 0, chance = 1;
   weir_arrival arrival;

@@ -54,9 +54,9 @@ static bool run(const char *rule, int64_t limit, const weir_record_key *only, st
     const weir_record_key *key = &record.keys[request.key];
     const char *name = weir_record_name(&record, key, &length);
     if (only != NULL && key != only) continue;
-    assert_int_equal(
-        weir_simulation_request(&simulation, request.time_us, name, length, request.cost, &why),
-        WEIR_OK);
+    const weir_simulated asked = {
+        .time_us = request.time_us, .key = name, .key_length = length, .cost = request.cost};
+    assert_int_equal(weir_simulation_request(&simulation, &asked, &why), WEIR_OK);
   }
   const weir_denied_key *top = NULL;
   brute->denied.requests = simulation.measures[0].requests - simulation.measures[0].allowed;

@@ -434,8 +434,11 @@ static void simulate(const char *rules, const char *requests) {
     size_t length = strcspn(key, " \n");
     if (began_ms == 0) began_ms = time_ms;
     int64_t cost = strtoll(key + length, NULL, 10);
-    weir_status status = weir_simulation_request(
-        &simulation, START_US + (time_ms - began_ms) * 1000, key, length, cost, &why);
+    const weir_simulated request = {.time_us = START_US + (time_ms - began_ms) * 1000,
+                                    .key = key,
+                                    .key_length = length,
+                                    .cost = cost};
+    weir_status status = weir_simulation_request(&simulation, &request, &why);
     if (status != WEIR_OK && status != WEIR_BAD_COST) give_up(rules, why.text);
   }
   if (weir_simulation_finish(&simulation) != WEIR_OK) give_up(rules, "no memory");

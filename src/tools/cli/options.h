@@ -52,6 +52,7 @@ typedef struct weir_cli_options {
   const char *cost_field;                  /* of logs; NULL: each request costs 1 */
   const char *real_field;                  /* the same; NULL: what it cost before */
   const char *duration_field;              /* NULL: requests hold nothing */
+  const char *class_field;                 /* NULL: requests are of none */
   int64_t top;                             /* 0: not given */
   const char *recommend;                   /* NULL: not given */
   int64_t processes;                       /* that may use the same keys; 0: not given */

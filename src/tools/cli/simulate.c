@@ -10,6 +10,16 @@
 #include "simulate.h"
 #include "simulate/attack.h"
 
+/* False after one line on stderr. */
+static bool classes_are_known(const weir_cli_options *options, const weir_simulation *simulation) {
+  for (size_t i = 0; options->class_field != NULL && i < simulation->rule_count; i++)
+    if (simulation->drivers[i].stack.class_count > 0) return true;
+  if (options->class_field != NULL)
+    weir_cli_error("--class: no --rule has classes=, such as %s,classes=batch:60%%",
+                   simulation->texts[0]);
+  return options->class_field == NULL;
+}
+
 static int measure(const weir_cli_options *options, const char *const *rules, size_t rule_count) {
   static weir_simulation simulation; /* large, and there is one */
   weir_cli_input input;
@@ -28,7 +38,8 @@ static int measure(const weir_cli_options *options, const char *const *rules, si
       return weir_cli_fail("", status, &message);
     }
   }
-  if (weir_cli_input_open(options, weir_simulation_rule(&simulation, 0), &input)) {
+  if (classes_are_known(options, &simulation) &&
+      weir_cli_input_open(options, &simulation.drivers[0].stack, &input)) {
     weir_record record = {0}; /* for --top alone, which one pass cannot answer */
     simulation.counts_all = options->plot != NULL;
     const weir_cli_readers readers = {
@@ -109,18 +120,27 @@ static int attack(const weir_cli_options *options, const char *const *rules, siz
   return weir_cli_flush();
 }
 
-/* Options about fields are for lines of logs alone. False after one line on stderr. */
+/* Options about fields are for lines of logs alone, and few go together. False after one line on stderr. */
 static bool fields_are_of_logs(const weir_cli_options *options) {
-  const char *with = options->attack ? "attack" : options->generate != NULL ? "generate" : NULL;
-  if (options->duration_field != NULL && with == NULL && options->real_field != NULL) with = "real";
-  if (options->duration_field != NULL && with != NULL) {
-    weir_cli_error("simulate: --duration is for logs: --%s does not go with it", with);
+  const char *made_up = options->attack ? "attack" : options->generate != NULL ? "generate" : NULL;
+  const char *recommends = options->recommend != NULL ? "recommend" : NULL;
+  const struct {
+    const char *name, *field, *not_with;
+  } fields[] = {
+      {"duration", options->duration_field, options->real_field != NULL ? "real" : NULL},
+      {"real", options->real_field, recommends},
+      {"class", options->class_field,
+       options->duration_field != NULL ? "duration"
+       : options->real_field != NULL   ? "real"
+                                       : recommends},
+  };
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    const char *with = made_up != NULL ? made_up : fields[i].not_with;
+    if (fields[i].field == NULL || with == NULL) continue;
+    weir_cli_error("simulate: --%s is for logs: --%s does not go with it", fields[i].name, with);
     return false;
   }
-  if (with == NULL && options->recommend != NULL) with = "recommend";
-  if (options->real_field == NULL || with == NULL) return true;
-  weir_cli_error("simulate: --real is for logs: --%s does not go with it", with);
-  return false;
+  return true;
 }
 
 int weir_cli_simulate(const weir_cli_options *options) {

@@ -35,6 +35,7 @@ typedef struct weir_cli_selection {
   const char *path;            /* NULL: any */
   int cost;                    /* the field that says it; WEIR_ACCESS_ALL: each costs 1 */
   int real;     /* the same of what it cost in truth; WEIR_ACCESS_ALL: it is not asked */
+  int class;    /* the same of which class it is of */
   int duration; /* the same of how long it took, in units of: */
   int64_t duration_unit_us;
   weir_access_others others;
@@ -60,7 +61,8 @@ typedef enum weir_cli_selected {
 
 /* A simulation's view of a request. */
 typedef struct weir_cli_selected_request {
-  weir_access_text key; /* within the line or the selection, good until the next request */
+  weir_access_text key;        /* within the line or the selection, good until the next request */
+  weir_access_text class_name; /* the same; of length 0: of none */
   int64_t cost, real, duration_us;
 } weir_cli_selected_request;
 
@@ -85,6 +87,7 @@ typedef struct weir_cli_arrival {
   int64_t time_us;
   const char *key; /* good until the next one */
   size_t key_length;
+  weir_access_text class_name; /* as long as the key; of length 0: of none */
   int64_t cost;
   int64_t real;        /* of a log, where it was asked for, ... */
   int64_t duration_us; /* ... and this as well */
@@ -105,7 +108,7 @@ typedef struct weir_cli_source {
   weir_cli_arrival after;
   bool has_latest; /* the latest time of all before: */
   int64_t latest_us;
-  char *kept; /* the key of `next`, where `after` was read */
+  char *kept; /* the texts of `next`, where `after` was read */
   size_t kept_room;
 } weir_cli_source;
 
@@ -132,8 +135,8 @@ typedef enum weir_cli_step {
   WEIR_CLI_INPUT_BROKEN /* cannot be read on; the message says why, name and line where */
 } weir_cli_step;
 
-/* False after one line on stderr. Generators take limit and period from `rule`. */
-bool weir_cli_input_open(const weir_cli_options *options, const weir_rule *rule,
+/* False after one line on stderr. Generators take limit, period and classes from `stack`. */
+bool weir_cli_input_open(const weir_cli_options *options, const weir_stack *stack,
                          weir_cli_input *input);
 void weir_cli_input_close(weir_cli_input *input);
 

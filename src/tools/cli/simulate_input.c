@@ -49,13 +49,21 @@ static bool open_files(weir_cli_input *input) {
   return true;
 }
 
-static bool open_input(weir_cli_input *input, const weir_rule *rule) {
+/* The options that may name one of a format's fields which is not there. */
+static const char *fields_named(const weir_cli_options *options) {
+  return options->duration_field != NULL ? "--key, --cost or --duration"
+         : options->real_field != NULL   ? "--key, --cost or --real"
+         : options->class_field != NULL  ? "--key, --cost or --class"
+                                         : "--key or --cost";
+}
+
+static bool open_input(weir_cli_input *input, const weir_stack *stack) {
   const weir_cli_options *options = input->options;
   bool has_pattern = options->format == WEIR_CLI_FORMAT_PATTERN;
   weir_message why;
   if (options->generate != NULL) {
     input->name = options->generate;
-    input->generator = weir_generator_create(options->generate, rule, &why);
+    input->generator = weir_generator_create(options->generate, stack, &why);
     if (input->generator != NULL) return true;
     weir_cli_error("--generate \"%s\": %s", weir_cli_show(options->generate).text, why.text);
     return false;
@@ -69,18 +77,14 @@ static bool open_input(weir_cli_input *input, const weir_rule *rule) {
   if (!has_pattern ||
       weir_access_format_ask(&input->pattern, &input->sources[0].selection.others, &why))
     return true;
-  weir_cli_error("%s: %s",
-                 options->duration_field != NULL ? "--key, --cost or --duration"
-                 : options->real_field != NULL   ? "--key, --cost or --real"
-                                                 : "--key or --cost",
-                 why.text);
+  weir_cli_error("%s: %s", fields_named(options), why.text);
   return false;
 }
 
-bool weir_cli_input_open(const weir_cli_options *options, const weir_rule *rule,
+bool weir_cli_input_open(const weir_cli_options *options, const weir_stack *stack,
                          weir_cli_input *input) {
   *input = (weir_cli_input){.options = options};
-  if (open_input(input, rule)) return true;
+  if (open_input(input, stack)) return true;
   weir_cli_input_close(input);
   return false;
 }
@@ -201,6 +205,7 @@ static weir_status take_line(weir_cli_input *input, weir_cli_source *source, con
       source->next = (weir_cli_arrival){.time_us = access.time_us,
                                         .key = request.key.at,
                                         .key_length = request.key.length,
+                                        .class_name = request.class_name,
                                         .cost = request.cost,
                                         .real = request.real,
                                         .duration_us = request.duration_us};
@@ -240,7 +245,8 @@ static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message
   const weir_cli_options *options = input->options;
   bool of_logs = options->key != NULL || options->cost_field != NULL ||
                  options->real_field != NULL || options->duration_field != NULL ||
-                 options->trust != NULL || options->status != NULL || options->path != NULL;
+                 options->class_field != NULL || options->trust != NULL ||
+                 options->status != NULL || options->path != NULL;
   source->has_next = false;
   while (!source->has_next) {
     const char *text;
@@ -260,7 +266,7 @@ static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message
     if (good && of_logs && source->format == WEIR_CLI_FORMAT_TRACE) {
       weir_message_set(message,
                        "a trace names its keys and costs itself: --key, --cost, --real, "
-                       "--duration, --trust, --status and --path are for logs");
+                       "--duration, --class, --trust, --status and --path are for logs");
       good = false;
     }
     if (good) continue;
@@ -268,6 +274,19 @@ static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message
     input->line = source->line;
     return false;
   }
+  return true;
+}
+
+/* Texts are good until the next line is read: keeps those of a request. False: not enough memory. */
+static bool keep_texts(weir_cli_source *source, weir_cli_arrival *request) {
+  size_t length = request->key_length + request->class_name.length;
+  if (!weir_array_grow(&source->kept, &source->kept_room, length, 1)) return false;
+  memcpy(source->kept, request->key, request->key_length);
+  request->key = source->kept;
+  if (request->class_name.length == 0) return true;
+  char *behind = source->kept + request->key_length;
+  memcpy(behind, request->class_name.at, request->class_name.length);
+  request->class_name.at = behind;
   return true;
 }
 
@@ -281,14 +300,11 @@ static bool advance(weir_cli_input *input, weir_cli_source *source, weir_message
   source->has_after = false;
   while (source->has_next &&
          (!source->has_latest || source->next.time_us - source->latest_us >= FAR_US)) {
-    /* The key is good until the next line is read. */
     weir_cli_arrival tried = source->next;
-    if (!weir_array_grow(&source->kept, &source->kept_room, tried.key_length, 1)) {
+    if (!keep_texts(source, &tried)) {
       weir_message_set(message, "there is not enough memory");
       return false;
     }
-    memcpy(source->kept, tried.key, tried.key_length);
-    tried.key = source->kept;
     if (!read_on(input, source, message)) return false;
     if (source->has_next && tried.time_us - source->next.time_us >= FAR_US) {
       weir_message why;
@@ -320,10 +336,12 @@ weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arriv
     if (!weir_generator_next(input->generator, &generated)) return WEIR_CLI_INPUT_END;
     count_line(input);
     input->line = input->lines;
-    *arrival = (weir_cli_arrival){.time_us = generated.time_us,
-                                  .key = generated.key,
-                                  .key_length = generated.key_length,
-                                  .cost = 1};
+    *arrival =
+        (weir_cli_arrival){.time_us = generated.time_us,
+                           .key = generated.key,
+                           .key_length = generated.key_length,
+                           .class_name = {generated.class_name, strlen(generated.class_name)},
+                           .cost = 1};
     return WEIR_CLI_ARRIVAL;
   }
 
@@ -361,9 +379,15 @@ static weir_status read_into(const weir_cli_input *input, const weir_cli_readers
   if (into->record != NULL &&
       !weir_record_add(into->record, a->time_us, a->key, a->key_length, a->cost))
     return WEIR_NO_MEMORY;
-  if (into->simulation != NULL)
-    status = weir_simulation_request(into->simulation, a->time_us, a->key, a->key_length, a->cost,
-                                     message);
+  if (into->simulation != NULL) {
+    const weir_simulated request = {.time_us = a->time_us,
+                                    .key = a->key,
+                                    .key_length = a->key_length,
+                                    .cost = a->cost,
+                                    .class_name = a->class_name.at,
+                                    .class_length = a->class_name.length};
+    status = weir_simulation_request(into->simulation, &request, message);
+  }
   if (status == WEIR_OK && into->reals != NULL)
     status = weir_reals_request(into->reals, a->time_us, a->key, a->key_length, a->cost, a->real,
                                 message);

@@ -74,25 +74,22 @@ static bool choose_key(const weir_cli_options *options, const weir_simulation *s
 /* A clock that goes back stands still, as in the simulation. */
 static weir_status collect(weir_cli_input *input, struct history *history, weir_message *message) {
   weir_cli_arrival arrival;
-  weir_cli_step step = WEIR_CLI_INPUT_END;
-  weir_status status = WEIR_OK;
+  weir_cli_step step;
   int64_t latest_us = INT64_MIN;
-  weir_cli_progress_begin(&input->progress, input->options->quiet, false);
-  while (status == WEIR_OK &&
-         (step = weir_cli_input_next(input, &arrival, message)) == WEIR_CLI_ARRIVAL) {
+  while ((step = weir_cli_input_next(input, &arrival, message)) == WEIR_CLI_ARRIVAL) {
     if (arrival.key_length != history->key_length ||
         memcmp(arrival.key, history->key, history->key_length) != 0)
       continue;
     if (arrival.time_us > latest_us) latest_us = arrival.time_us;
-    if (weir_array_grow(&history->requests, &history->room, history->count + 1,
-                        sizeof *history->requests))
-      history->requests[history->count++] = (weir_curve_request){latest_us, arrival.cost};
-    else
-      status = WEIR_NO_MEMORY;
+    if (!weir_array_grow(&history->requests, &history->room, history->count + 1,
+                         sizeof *history->requests))
+      return WEIR_NO_MEMORY;
+    weir_curve_request *request = &history->requests[history->count++];
+    *request = (weir_curve_request){.at_us = latest_us, .cost = arrival.cost};
+    if (arrival.class_name.length <= WEIR_NAME_MOST) /* as it was when it was read before */
+      memcpy(request->class_name, arrival.class_name.at, arrival.class_name.length);
   }
-  weir_cli_progress_end(&input->progress);
-  if (status == WEIR_OK && step == WEIR_CLI_INPUT_BROKEN) status = WEIR_BAD_ARGUMENT;
-  return status;
+  return step == WEIR_CLI_INPUT_BROKEN ? WEIR_BAD_ARGUMENT : WEIR_OK;
 }
 
 /* The periods in which the key asked for most; they begin a little before. */
@@ -196,7 +193,8 @@ static void write_header(const struct drawing *drawing, size_t panels) {
 static void write_panel(const struct drawing *drawing, const weir_simulation *simulation) {
   FILE *script = drawing->script;
   size_t i = drawing->panel;
-  long long limit = (long long)weir_simulation_rule(simulation, i)->limit;
+  const weir_stack *stack = &simulation->drivers[i].stack;
+  long long limit = (long long)stack->rules[0].limit;
   fputs("set title ", script);
   weir_cli_gnuplot_quote(script, simulation->texts[i], strlen(simulation->texts[i]));
   fputs(" offset 0,-0.7\n", script);
@@ -221,8 +219,12 @@ static void write_panel(const struct drawing *drawing, const weir_simulation *si
           "  $data%zu using 1:($4 == 2 ? at($2) : NaN) with points pt 9 ps 0.8 lc rgb '#bb2200' "
           "title 'wrongly allowed', \\\n"
           "  $data%zu using 1:($4 == 3 ? at($2) : NaN) with points pt 10 ps 0.8 lw 1.4 lc rgb "
-          "'#000000' title 'wrongly denied'\n",
+          "'#000000' title 'wrongly denied'",
           floor, i, i, limit, i, i);
+  for (unsigned j = 1; j <= stack->class_count; j++)
+    fprintf(script, ", %lld with lines dt (2,4) lw 1 lc rgb '#000000' title '%s'",
+            (long long)weir_measure_limit(&stack->rules[0], j), j == 1 ? "of classes" : "");
+  fputc('\n', script);
 }
 
 static int draw(const weir_cli_options *options, const weir_simulation *simulation,
@@ -255,10 +257,13 @@ int weir_cli_simulate_plot(const weir_cli_options *options, const weir_simulatio
     weir_cli_error("--plot with a stack: it draws rules, each with its own --rule");
     return exit_status;
   }
-  if (!weir_cli_input_open(options, weir_simulation_rule(simulation, 0), &input))
-    return exit_status;
+  if (!weir_cli_input_open(options, &simulation->drivers[0].stack, &input)) return exit_status;
   weir_status status = choose_key(options, simulation, &history) ? WEIR_OK : WEIR_NO_MEMORY;
-  if (status == WEIR_OK && history.key != NULL) status = collect(&input, &history, &message);
+  if (status == WEIR_OK && history.key != NULL) {
+    weir_cli_progress_begin(&input.progress, options->quiet, false);
+    status = collect(&input, &history, &message);
+    weir_cli_progress_end(&input.progress);
+  }
   if (status != WEIR_OK)
     exit_status = weir_cli_fail("", status, &message);
   else if (history.count == 0)

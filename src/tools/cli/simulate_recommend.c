@@ -217,8 +217,9 @@ static weir_status run_recorded(weir_simulation *simulation, const weir_cli_opti
   while (status == WEIR_OK && weir_record_next(&cursor, &request)) {
     size_t length;
     const char *key = weir_record_name(record, &record->keys[request.key], &length);
-    status =
-        weir_simulation_request(simulation, request.time_us, key, length, request.cost, message);
+    const weir_simulated asked = {
+        .time_us = request.time_us, .key = key, .key_length = length, .cost = request.cost};
+    status = weir_simulation_request(simulation, &asked, message);
   }
   simulation->out_of_order = record->out_of_order; /* in the record they are in order */
   simulation->furthest_us = record->furthest_us;
@@ -267,7 +268,7 @@ int weir_cli_simulate_recommend(const weir_cli_options *options, const char *con
   if (!read_goal(options->recommend, &all.goal)) return WEIR_EXIT_USAGE;
   weir_status status = weir_stack_parse(rules[0], 1, &stack, &message);
   if (status != WEIR_OK) return weir_cli_fail("", status, &message);
-  if (!weir_cli_input_open(options, &stack.rules[0], &input)) return WEIR_EXIT_USAGE;
+  if (!weir_cli_input_open(options, &stack, &input)) return WEIR_EXIT_USAGE;
 
   const weir_cli_readers readers = {.record = &all.record, .held = holds ? &all.held : NULL};
   int exit_status = weir_cli_input_read(&input, &readers);

@@ -74,6 +74,40 @@ static void print_decisions(const weir_simulation *simulation) {
   }
 }
 
+static bool has_classes(const weir_simulation *simulation, size_t i) {
+  uint64_t requests = 0;
+  for (size_t j = 1; j <= simulation->drivers[i].stack.class_count; j++)
+    requests += simulation->measures[i].classes[j].requests;
+  return requests > 0;
+}
+
+/* By class, from the lowest to all that is of none. */
+static void print_classes(const weir_simulation *simulation) {
+  bool begun = false;
+  for (size_t i = 0; i < simulation->rule_count; i++) {
+    const weir_stack *stack = &simulation->drivers[i].stack;
+    if (!has_classes(simulation, i)) continue;
+    if (!begun)
+      printf("\n%-*s %12s %12s %12s %9s %16s\n", RULE_WIDTH, "class", "fills up to", "asked",
+             "admitted", "denied", "of what is kept");
+    begun = true;
+    printf("%s\n", simulation->texts[i]);
+    for (size_t j = 1; j <= stack->class_count + 1; j++) {
+      unsigned class = j <= stack->class_count ? (unsigned)j : 0;
+      const weir_class_measure *m = &simulation->measures[i].classes[class];
+      char name[WEIR_NAME_MOST + 1] = "-";
+      if (class > 0) weir_stack_read_class(stack, class - 1, name);
+      printf("  %-*s %12" PRId64 " %12" PRId64 " %12" PRId64 " %8.3f%%", RULE_WIDTH - 2, name,
+             weir_rule_capacity_of(&stack->rules[stack->classed], class), m->cost, m->cost_allowed,
+             weir_cli_percent(m->cost - m->cost_allowed, m->cost));
+      if (class == 1)
+        printf(" %16s\n", "-");
+      else
+        printf(" %16" PRId64 "\n", m->cost_kept_denied);
+    }
+  }
+}
+
 static double per(uint64_t sum, uint64_t count) {
   return count > 0 ? (double)sum / (double)count : 0;
 }
@@ -262,6 +296,29 @@ static bool set_reals(json_t *object, const weir_reals *reals, size_t i) {
          set_spent(object, "looked_first", &sums->looked);
 }
 
+static bool set_classes(json_t *object, const weir_simulation *simulation, size_t i) {
+  const weir_stack *stack = &simulation->drivers[i].stack;
+  if (!has_classes(simulation, i)) return true;
+  json_t *classes = json_array();
+  bool complete = classes != NULL;
+  for (size_t j = 1; complete && j <= stack->class_count + 1; j++) {
+    unsigned class = j <= stack->class_count ? (unsigned)j : 0;
+    const weir_class_measure *m = &simulation->measures[i].classes[class];
+    json_t *entry = json_object();
+    char name[WEIR_NAME_MOST + 1] = "";
+    if (class > 0) weir_stack_read_class(stack, class - 1, name);
+    complete =
+        entry != NULL && set(entry, "class", class > 0 ? json_string(name) : json_null()) &&
+        set_cost(entry, "limit", weir_rule_capacity_of(&stack->rules[stack->classed], class)) &&
+        set_count(entry, "requests", m->requests) && set_count(entry, "allowed", m->allowed) &&
+        set_cost(entry, "cost", m->cost) && set_cost(entry, "cost_allowed", m->cost_allowed) &&
+        set_cost(entry, "cost_kept_denied", m->cost_kept_denied) &&
+        json_array_append(classes, entry) == 0;
+    json_decref(entry);
+  }
+  return set(object, "classes", classes) && complete;
+}
+
 static bool held_json(const weir_simulation *simulation, size_t i, int64_t top,
                       const weir_record *record) {
   const weir_measure *m = &simulation->measures[i];
@@ -309,7 +366,8 @@ static bool rule_json(const weir_cli_found *found, size_t i, int64_t top) {
       set(object, "entries_mean", json_real((double)m->entries / requests)) &&
       set_count(object, "entries_most", m->entries_most) &&
       set(object, "state_bytes_mean", json_real((double)m->state_bytes / samples)) &&
-      set_denied(object, &simulation->denied[i], top, record) && set_reals(object, found->reals, i);
+      set_denied(object, &simulation->denied[i], top, record) &&
+      set_classes(object, simulation, i) && set_reals(object, found->reals, i);
   return print_object(object, complete);
 }
 
@@ -325,6 +383,7 @@ int weir_cli_simulate_report(const weir_cli_options *options, const weir_cli_fou
     } else {
       print_decisions(simulation);
       print_costs(simulation);
+      print_classes(simulation);
     }
     if (found->reals != NULL) print_reals(simulation, found->reals);
   }

@@ -16,6 +16,10 @@
   "referer, agent, forwarded, of a --format its fields as they stand in it, and of --format " \
   "json any member; client/24/56 cuts addresses to networks"
 
+#define NAMES_ACCEPTED                                                                      \
+  "accepted are client, user, path, method, status, host, referer, agent, forwarded, of a " \
+  "--format one of its fields as it stands in it, and of --format json any member"
+
 /* --- the options ----------------------------------------------------------------------------- */
 
 /* "/24" or "/24/56" behind a field of addresses. */
@@ -90,6 +94,17 @@ static bool read_cost(weir_cli_selection *selection, const char *option, const c
   return false;
 }
 
+/* A field that says a name. */
+static bool read_name(weir_cli_selection *selection, const char *option, const char *text,
+                      int *field) {
+  *field = WEIR_ACCESS_ALL;
+  if (text == NULL ||
+      (read_field(selection, text, strlen(text), field) && *field != WEIR_ACCESS_BYTES))
+    return true;
+  weir_cli_error("--%s \"%s\": " NAMES_ACCEPTED, option, weir_cli_show(text).text);
+  return false;
+}
+
 /* A field, and what it counts where that is no second: "$request_time", "took/ms", Apache's %D. */
 static bool read_duration(weir_cli_selection *selection, const char *text) {
   static const struct {
@@ -140,6 +155,7 @@ bool weir_cli_selection_init(weir_cli_selection *selection, const weir_cli_optio
   if (!read_key(selection, options->key != NULL ? options->key : "client")) return false;
   if (!read_cost(selection, "cost", options->cost_field, &selection->cost) ||
       !read_cost(selection, "real", options->real_field, &selection->real) ||
+      !read_name(selection, "class", options->class_field, &selection->class) ||
       !read_duration(selection, options->duration_field))
     return false;
   if (options->status != NULL && !read_status(options->status)) return false;
@@ -242,6 +258,7 @@ weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_acce
     selection->key[written++] = ' ';
   }
   if (written > 0) request->key = (weir_access_text){selection->key, written - 1};
+  if (selection->class != WEIR_ACCESS_ALL) request->class_name = access->fields[selection->class];
   weir_cli_selected found = WEIR_CLI_SELECTED;
   if (selection->cost != WEIR_ACCESS_ALL)
     found = read_number(access->fields[selection->cost], 1, &request->cost);

@@ -43,11 +43,15 @@ struct weir_generator {
   int64_t keys;
   int64_t load; /* percent */
   int64_t seed;
+  int64_t classes; /* percent */
+  const weir_stack *stack;
+  uint64_t random; /* of classes alone, so that times are the same without them */
   int64_t limit;
   int64_t period_us;
   double gap_us;       /* mean distance of a key's requests */
   struct stream *heap; /* the earliest first */
   char key[KEY_BYTES];
+  char class_name[WEIR_NAME_MOST + 1];
 };
 
 /* --- the next request --------------------------------------------------------------------------
@@ -131,7 +135,8 @@ static bool read_option(weir_generator *generator, const char *text, size_t leng
   } options[] = {{"requests=", 10000000000, &generator->requests},
                  {"keys=", 1000000, &generator->keys},
                  {"load=", 100000, &generator->load},
-                 {"seed=", 1000000000, &generator->seed}};
+                 {"seed=", 1000000000, &generator->seed},
+                 {"classes=", 100, &generator->classes}};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     size_t name = strlen(options[i].name);
     int64_t value;
@@ -144,7 +149,8 @@ static bool read_option(weir_generator *generator, const char *text, size_t leng
                      (int)(length < 60 ? length : 60), text, options[i].most);
     return false;
   }
-  weir_message_set(message, "\"%.*s\" is no option; requests, keys, load and seed are accepted",
+  weir_message_set(message,
+                   "\"%.*s\" is no option; requests, keys, load, seed and classes are accepted",
                    (int)(length < 40 ? length : 40), text);
   return false;
 }
@@ -193,8 +199,9 @@ static void sink(weir_generator *generator, int64_t at) {
   }
 }
 
-weir_generator *weir_generator_create(const char *text, const weir_rule *rule,
+weir_generator *weir_generator_create(const char *text, const weir_stack *stack,
                                       weir_message *message) {
+  const weir_rule *rule = &stack->rules[0];
   weir_generator *generator = calloc(1, sizeof *generator);
   if (generator == NULL) {
     weir_message_set(message, "there is not enough memory");
@@ -204,9 +211,14 @@ weir_generator *weir_generator_create(const char *text, const weir_rule *rule,
                                 .keys = 100,
                                 .load = 120,
                                 .seed = 1,
+                                .stack = stack,
                                 .limit = rule->limit,
                                 .period_us = rule->period_us};
   bool read = read_text(generator, text, message);
+  if (read && generator->classes > 0 && stack->class_count == 0) {
+    weir_message_set(message, "classes= needs a rule that has some, the first");
+    read = false;
+  }
   if (read) {
     generator->heap = calloc((size_t)generator->keys, sizeof *generator->heap);
     if (generator->heap == NULL) weir_message_set(message, "there is not enough memory");
@@ -220,6 +232,7 @@ weir_generator *weir_generator_create(const char *text, const weir_rule *rule,
       (double)generator->period_us * 100 / ((double)generator->limit * (double)generator->load);
   bool counts = generator->kind == BOUNDARY || generator->kind == PACED;
   uint64_t seeds = (uint64_t)generator->seed;
+  generator->random = ~seeds;
   for (int64_t i = 0; i < generator->keys; i++) {
     struct stream *stream = &generator->heap[i];
     *stream = (struct stream){.random = weir_random_next(&seeds), .number = i};
@@ -238,12 +251,24 @@ void weir_generator_destroy(weir_generator *generator) {
   free(generator);
 }
 
+static void draw_class(weir_generator *generator) {
+  generator->class_name[0] = '\0';
+  if (generator->classes == 0) return;
+  double share = weir_random_fraction(&generator->random) * 100 / (double)generator->classes;
+  if (share < 1)
+    weir_stack_read_class(generator->stack,
+                          (size_t)(share * (double)generator->stack->class_count),
+                          generator->class_name);
+}
+
 bool weir_generator_next(weir_generator *generator, weir_arrival *arrival) {
   struct stream *first = &generator->heap[0];
   if (generator->requests == 0) return false;
   generator->requests--;
   arrival->time_us = first->next_us;
   arrival->key = generator->key;
+  arrival->class_name = generator->class_name;
+  draw_class(generator);
   arrival->key_length =
       (size_t)snprintf(generator->key, sizeof generator->key, "key%" PRId64, first->number + 1);
   advance(generator, first);

@@ -10,6 +10,7 @@ typedef struct weir_arrival {
   int64_t time_us;
   const char *key; /* good until the next one */
   size_t key_length;
+  const char *class_name; /* of the rule's; "": none */
 } weir_arrival;
 
 /* Text: KIND[:option=value,...]. Kinds:
@@ -25,10 +26,11 @@ typedef struct weir_arrival {
  *              the period that follows
  *
  * Options: requests (default 100000), keys (100), load (percent of limit/period that a key asks for
- * on average; 120; not for boundary and paced), seed (1). Limit and period are those of `rule`.
+ * on average; 120; not for boundary and paced), seed (1), classes (percent of the requests that are of a
+ * class, each as often as another; 0). Limit, period and classes are those of the first rule of `stack`.
  *
  * NULL with a message on error. */
-weir_generator *weir_generator_create(const char *text, const weir_rule *rule,
+weir_generator *weir_generator_create(const char *text, const weir_stack *stack,
                                       weir_message *message);
 void weir_generator_destroy(weir_generator *generator);
 

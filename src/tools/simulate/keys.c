@@ -242,18 +242,20 @@ void weir_subject_clean_up(weir_subject *subject, const weir_driver *driver) {
 }
 
 void weir_subject_clear(weir_subject *subject, const weir_driver *driver) {
-  for (size_t i = 0; i < driver->stack.count; i++) {
-    weir_stamps_clear(&subject->exact[i].ruled);
-    weir_stamps_clear(&subject->exact[i].own);
-  }
+  for (size_t i = 0; i < driver->stack.count; i++)
+    weir_exact_clear(&subject->exact[i]);
   weir_driver_clear_key(driver, &subject->driven);
   subject->difference = 0;
 }
 
 size_t weir_subject_weight(const weir_subject *subject, const weir_driver *driver) {
   size_t bytes = 0;
-  for (size_t i = 0; i < driver->stack.count; i++)
-    bytes += (subject->exact[i].ruled.room + subject->exact[i].own.room) * sizeof(weir_stamp);
+  for (size_t i = 0; i < driver->stack.count; i++) {
+    const weir_exact *exact = &subject->exact[i];
+    bytes += (exact->ruled.room + exact->own.room) * sizeof(weir_stamp);
+    for (size_t j = 0; j <= driver->stack.class_count; j++)
+      bytes += exact->classes[j].room * sizeof(weir_stamp);
+  }
   for (size_t i = 0; i < driver->stack.count * WEIR_PLACES; i++)
     bytes += subject->driven.places[i].room * sizeof(weir_stored_counter);
   return bytes;
@@ -494,6 +496,19 @@ static bool unpack_exact(const unsigned char **at, weir_exact *exact, const weir
   return true;
 }
 
+static void pack_classes(weir_packer *packer, const weir_stack *stack, const weir_exact *exact,
+                         int64_t base_us) {
+  for (size_t i = 0; stack->class_count > 0 && i <= stack->class_count; i++)
+    pack_stamps(packer, &exact->classes[i], base_us);
+}
+
+static bool unpack_classes(const unsigned char **at, const weir_stack *stack, weir_exact *exact,
+                           int64_t base_us) {
+  for (size_t i = 0; stack->class_count > 0 && i <= stack->class_count; i++)
+    if (!unpack_stamps(at, &exact->classes[i], base_us)) return false;
+  return true;
+}
+
 /* --- memos ----------------------------------------------------------------------------------- */
 
 /* Times are near the one before. */
@@ -553,9 +568,11 @@ void weir_subject_pack(const weir_subject *subject, const weir_driver *driver, i
     else
       pack_counters(packer, place, base_us);
   }
-  for (size_t i = 0; i < driver->stack.count; i++)
+  for (size_t i = 0; i < driver->stack.count; i++) {
     pack_exact(packer, &subject->exact[i], log, base_us - driver->stack.rules[i].period_us,
                base_us);
+    pack_classes(packer, &driver->stack, &subject->exact[i], base_us);
+  }
 }
 
 bool weir_subject_unpack(weir_subject *subject, const weir_driver *driver, int64_t base_us,
@@ -570,7 +587,8 @@ bool weir_subject_unpack(weir_subject *subject, const weir_driver *driver, int64
   }
   for (size_t i = 0; i < driver->stack.count; i++)
     if (!unpack_exact(at, &subject->exact[i], log, base_us - driver->stack.rules[i].period_us,
-                      base_us))
+                      base_us) ||
+        !unpack_classes(at, &driver->stack, &subject->exact[i], base_us))
       return false;
   return true;
 }

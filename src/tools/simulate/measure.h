@@ -9,7 +9,8 @@
  *     wrongly denied:  denied, though together with that at most L
  *
  * Both are sums of costs. Besides, an exact window of its own history sees the same requests. A
- * stack admits a request iff it fits into the window of each of its rules.
+ * stack admits a request iff it fits into the window of each of its rules. For a request of a class, L is the
+ * part of it that the class may fill.
  */
 #ifndef WEIR_SIMULATE_MEASURE_H
 #define WEIR_SIMULATE_MEASURE_H
@@ -61,7 +62,17 @@ enum {
 typedef struct weir_exact {
   weir_stamps ruled;
   weir_stamps own;
+  weir_stamps
+      classes[WEIR_CLASSES_MOST + 1]; /* of a rule with classes: what the rule admitted of each that
+                                                 may still be charged; the first is of none */
 } weir_exact;
+
+/* What requests of one class asked for. */
+typedef struct weir_class_measure {
+  uint64_t requests, allowed;
+  int64_t cost, cost_allowed;
+  int64_t cost_kept_denied; /* denied, though it fits into what is kept from all lower classes */
+} weir_class_measure;
 
 typedef struct weir_measure {
   uint64_t requests;
@@ -91,16 +102,30 @@ typedef struct weir_measure {
 
   uint64_t entries; /* in the store, of the key in question: sum over requests */
   uint64_t entries_most;
+  weir_class_measure classes[WEIR_CLASSES_MOST + 1]; /* the first is of none */
+
   uint64_t state_bytes;   /* their names and values: sum over some of the requests, ... */
   uint64_t state_samples; /* ... this many */
 } weir_measure;
 
 void weir_exact_clean_up(weir_exact *exact);
+void weir_exact_clear(weir_exact *exact); /* memory for few stays */
+
+/* A request as it was decided. */
+typedef struct weir_measured {
+  int64_t now_us;
+  const char *key;
+  size_t key_length;
+  int64_t cost;
+  unsigned class; /* of the stack's; 0: none */
+} weir_measured;
 
 /* Takes in one decision; `exact`: one for each rule of the stack. False: not enough memory. */
 bool weir_measure_decision(weir_measure *measure, const weir_stack *stack, weir_exact *exact,
-                           int64_t now_us, const char *key, size_t key_length, int64_t cost,
-                           const weir_decision *decision);
+                           const weir_measured *request, const weir_decision *decision);
+
+/* The limit of an exact window for requests of this class. */
+int64_t weir_measure_limit(const weir_rule *rule, unsigned class);
 
 /* Whether a request counts that was decided so: with count=all a denied one does as well, unless it
  * never fits. */
@@ -108,8 +133,8 @@ bool weir_measure_counts(const weir_rule *rule, int64_t cost, bool allowed);
 
 /* The amount that an answer's `remaining` should say is used. As that is never below 0, what denied
  * requests have added beyond the limit cannot be seen in it, and is no error of it; what was
- * admitted beyond is. */
-int64_t weir_measure_truth(const weir_rule *rule, const weir_stamps *ruled);
+ * admitted beyond is. Beyond the limit of a class others may be admitted. */
+int64_t weir_measure_truth(const weir_rule *rule, unsigned class, const weir_stamps *ruled);
 
 /* Whether the rule says what it takes for used: windows and quotas. */
 bool weir_measure_has_estimate(const weir_rule *rule);

@@ -2,6 +2,7 @@
  * has one driver, and draws what each decision says and what an exact window does. */
 #include "simulate/simulation.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <weir/backend.h>
@@ -83,9 +84,24 @@ static uint64_t bytes_of(const weir_rule *rule, const weir_seen_key *key,
   return sum;
 }
 
+weir_status weir_simulation_find_class(const weir_stack *stack, const char *name, size_t length,
+                                       unsigned *number, weir_message *message) {
+  char copy[WEIR_NAME_MOST + 2]; /* what is too long stays so, and is none */
+  *number = 0;
+  if (length == 0 || stack->class_count == 0) return WEIR_OK;
+  snprintf(copy, sizeof copy, "%.*s", (int)(length < sizeof copy ? length : sizeof copy), name);
+  *number = weir_stack_find_class(stack, copy);
+  if (*number > 0) return WEIR_OK;
+  char accepted[WEIR_CLASS_LIST_BYTES];
+  weir_stack_list_classes(stack, accepted);
+  weir_message_set(message, "the class \"%.*s\" is none of the rule: accepted are %s, or none",
+                   (int)(length < 60 ? length : 60), name, accepted);
+  return WEIR_BAD_ARGUMENT;
+}
+
 /* One request through stack i. */
-static weir_status decide(weir_simulation *simulation, size_t i, weir_seen_key *key, int64_t cost,
-                          weir_message *message) {
+static weir_status decide(weir_simulation *simulation, size_t i, const weir_seen_key *key,
+                          const weir_simulated *asked, weir_message *message) {
   weir_driver *driver = &simulation->drivers[i];
   weir_measure *measure = &simulation->measures[i];
   weir_subject *subject = &key->subjects[i];
@@ -93,8 +109,11 @@ static weir_status decide(weir_simulation *simulation, size_t i, weir_seen_key *
   const weir_slots *places = subject->driven.places;
   int64_t now_us = simulation->now_us;
   int64_t before = measure->cost_allowed - measure->cost_exactly_allowed;
-  weir_claim request = {.ask = {.kind = WEIR_TAKE, .cost = cost}};
-  weir_status status = weir_driver_decide(driver, &subject->driven, now_us, &request, message);
+  weir_claim request = {.ask = {.kind = WEIR_TAKE, .cost = asked->cost}};
+  weir_status status = weir_simulation_find_class(stack, asked->class_name, asked->class_length,
+                                                  &request.ask.class, message);
+  if (status == WEIR_OK)
+    status = weir_driver_decide(driver, &subject->driven, now_us, &request, message);
   if (status != WEIR_OK) return status;
 
   /* The store's entries for the key; a sample of its bytes. */
@@ -109,8 +128,8 @@ static weir_status decide(weir_simulation *simulation, size_t i, weir_seen_key *
     measure->state_samples++;
   }
 
-  if (!weir_measure_decision(measure, stack, subject->exact, now_us, key->text, key->length, cost,
-                             &request.verdict.decision))
+  const weir_measured measured = {now_us, key->text, key->length, asked->cost, request.ask.class};
+  if (!weir_measure_decision(measure, stack, subject->exact, &measured, &request.verdict.decision))
     return WEIR_NO_MEMORY;
   subject->difference += measure->cost_allowed - measure->cost_exactly_allowed - before;
   if (request.verdict.decision.allowed) return WEIR_OK;
@@ -119,8 +138,9 @@ static weir_status decide(weir_simulation *simulation, size_t i, weir_seen_key *
   return noted ? WEIR_OK : WEIR_NO_MEMORY;
 }
 
-weir_status weir_simulation_request(weir_simulation *simulation, int64_t time_us, const char *key,
-                                    size_t key_length, int64_t cost, weir_message *message) {
+weir_status weir_simulation_request(weir_simulation *simulation, const weir_simulated *request,
+                                    weir_message *message) {
+  int64_t time_us = request->time_us;
   /* Logs are written when requests end, so their times step back now and then. */
   if (simulation->requests++ == 0) {
     simulation->first_us = simulation->now_us = time_us;
@@ -133,13 +153,14 @@ weir_status weir_simulation_request(weir_simulation *simulation, int64_t time_us
   }
 
   weir_keys_expire(&simulation->keys, simulation->now_us);
-  weir_seen_key *used = weir_keys_use(&simulation->keys, key, key_length, simulation->now_us);
+  weir_seen_key *used =
+      weir_keys_use(&simulation->keys, request->key, request->key_length, simulation->now_us);
   if (used == NULL) return WEIR_NO_MEMORY;
   if (simulation->counts_all && !weir_denied_keys_add(&simulation->asked, used->text, used->length,
                                                       used->mark, simulation->now_us))
     return WEIR_NO_MEMORY;
   for (size_t i = 0; i < simulation->rule_count; i++) {
-    weir_status status = decide(simulation, i, used, cost, message);
+    weir_status status = decide(simulation, i, used, request, message);
     if (status != WEIR_OK) return status;
   }
   return WEIR_OK;
@@ -156,16 +177,33 @@ struct stretch {
   weir_stamps stamps;
 };
 
-static weir_status draw_decision(struct stretch *stretch, int64_t now_us, int64_t cost, bool takes,
-                                 weir_message *message) {
-  const weir_rule *rule = &stretch->driver.stack.rules[0];
+/* What is taken for used, by who may fill all of the rule. */
+static weir_status estimate(struct stretch *stretch, int64_t now_us, weir_curve_point *point,
+                            weir_message *message) {
+  weir_claim look = {.ask = {.kind = WEIR_PEEK, .cost = 1}};
+  weir_status status = weir_driver_decide(&stretch->driver, &stretch->key, now_us, &look, message);
+  point->estimate = look.verdict.decision.limit - look.verdict.decision.remaining;
+  return status;
+}
+
+/* A look where nothing is asked: NULL. */
+static weir_status draw_decision(struct stretch *stretch, int64_t now_us,
+                                 const weir_curve_request *asked, weir_message *message) {
+  const weir_stack *stack = &stretch->driver.stack;
+  const weir_rule *rule = &stack->rules[0];
+  bool takes = asked != NULL;
+  int64_t cost = takes ? asked->cost : 1;
   weir_claim request = {.ask = {.kind = takes ? WEIR_TAKE : WEIR_PEEK, .cost = cost}};
   weir_curve_point point = {.at_us = now_us};
-  weir_status status =
-      weir_driver_decide(&stretch->driver, &stretch->key, now_us, &request, message);
+  weir_status status = WEIR_OK;
+  if (takes)
+    status = weir_simulation_find_class(stack, asked->class_name, strlen(asked->class_name),
+                                        &request.ask.class, message);
+  if (status == WEIR_OK)
+    status = weir_driver_decide(&stretch->driver, &stretch->key, now_us, &request, message);
   if (status != WEIR_OK) return status;
   weir_stamps_slide(&stretch->stamps, now_us, rule->period_us);
-  bool fits = stretch->stamps.counted + cost <= rule->limit;
+  bool fits = stretch->stamps.counted + cost <= weir_measure_limit(rule, request.ask.class);
   bool allowed = request.verdict.decision.allowed;
   if (takes && weir_measure_counts(rule, cost, allowed) &&
       !weir_stamps_add(&stretch->stamps, now_us, cost, allowed ? cost : 0))
@@ -174,9 +212,11 @@ static weir_status draw_decision(struct stretch *stretch, int64_t now_us, int64_
     point.mark = allowed == fits ? WEIR_MARK_RIGHT
                  : allowed       ? WEIR_MARK_WRONGLY_ALLOWED
                                  : WEIR_MARK_WRONGLY_DENIED;
-  point.truth = weir_measure_truth(rule, &stretch->stamps);
+  point.truth = weir_measure_truth(rule, 0, &stretch->stamps);
   point.estimate = request.verdict.decision.limit - request.verdict.decision.remaining;
   if (takes && (request.verdict.decision.remaining == WEIR_NOT_KNOWN)) point.estimate = point.truth;
+  if (request.ask.class > 0) status = estimate(stretch, now_us, &point, message);
+  if (status != WEIR_OK) return status;
   if (now_us >= stretch->curve->from_us && now_us <= stretch->curve->until_us)
     stretch->curve->draw(stretch->curve->context, &point);
   return WEIR_OK;
@@ -196,10 +236,9 @@ weir_status weir_curve_draw(const weir_curve *curve, weir_message *message) {
     bool over = i == curve->request_count || curve->requests[i].at_us > curve->until_us;
     int64_t end_us = over ? curve->until_us + 1 : curve->requests[i].at_us;
     for (; look_us < end_us && status == WEIR_OK; look_us += step_us)
-      status = draw_decision(&stretch, look_us, 1, false, message);
+      status = draw_decision(&stretch, look_us, NULL, message);
     if (over || status != WEIR_OK) break;
-    status =
-        draw_decision(&stretch, curve->requests[i].at_us, curve->requests[i].cost, true, message);
+    status = draw_decision(&stretch, curve->requests[i].at_us, &curve->requests[i], message);
   }
   weir_stamps_clean_up(&stretch.stamps);
   weir_driver_remove_key(&stretch.driver, &stretch.key);

@@ -85,9 +85,23 @@ static inline const weir_rule *weir_simulation_rule(const weir_simulation *simul
   return &simulation->drivers[i].stack.rules[0];
 }
 
-/* One request through every rule. WEIR_BAD_COST where one takes no such cost, WEIR_NO_MEMORY. */
-weir_status weir_simulation_request(weir_simulation *simulation, int64_t time_us, const char *key,
-                                    size_t key_length, int64_t cost, weir_message *message);
+typedef struct weir_simulated {
+  int64_t time_us;
+  const char *key;
+  size_t key_length;
+  int64_t cost;
+  const char *class_name;
+  size_t class_length; /* 0: it is of none */
+} weir_simulated;
+
+/* One request through every rule. WEIR_BAD_COST where one takes no such cost; WEIR_BAD_ARGUMENT where one has
+ * classes, and not this one; WEIR_NO_MEMORY. Rules without classes take no notice of it. */
+weir_status weir_simulation_request(weir_simulation *simulation, const weir_simulated *request,
+                                    weir_message *message);
+
+/* Which class of a stack this is. */
+weir_status weir_simulation_find_class(const weir_stack *stack, const char *name, size_t length,
+                                       unsigned *number, weir_message *message);
 
 /* After the last request: adds up what is known of keys only when they are done. WEIR_NO_MEMORY. */
 weir_status weir_simulation_finish(weir_simulation *simulation);
@@ -111,6 +125,7 @@ typedef struct weir_curve_point {
 typedef struct weir_curve_request {
   int64_t at_us;
   int64_t cost;
+  char class_name[WEIR_NAME_MOST + 1]; /* "": none */
 } weir_curve_request;
 
 typedef struct weir_curve {
