@@ -16,7 +16,7 @@ static const char *const names[CHECK_COUNT] = {
     [CHECK_STATUS] = "status",     [CHECK_HOPS] = "hops",
     [CHECK_DUES] = "dues",         [CHECK_ALLOWANCE] = "allowance",
     [CHECK_SHARE] = "share",       [CHECK_ONCE] = "once",
-    [CHECK_ENDLESS] = "endless",
+    [CHECK_KEPT] = "kept",         [CHECK_ENDLESS] = "endless",
 };
 
 const char *check_name(enum check check) {
@@ -43,27 +43,11 @@ const struct truth *truth_of(const struct model *model, int rule) {
   return truths[model->stack.rules[rule].kind];
 }
 
-/* --- classes -----------------------------------------------------------------------------------
- */
-
-int64_t class_limit(const weir_rule *rule, unsigned class) {
-  int64_t whole = rule->burst > 0 ? rule->burst - rule->reserve : rule->limit;
-  if (class == 0 || rule->classes_length == 0) return whole;
-  int64_t percent = rule->percents[class - 1];
-  int64_t part = percent > 0 ? whole * percent / 100 : rule->class_capacities[class - 1];
-  return part > 0 ? part : 1;
-}
-
-bool class_is_within(const struct record *record, unsigned class) {
-  return class == 0 || (record->class != 0 && record->class <= class);
-}
-
 /* --- decisions ---------------------------------------------------------------------------------
  */
 
-/* What the requests before this one in its group may take under a rule. */
-static int64_t taken_before(const struct model *model, const struct client *client,
-                            const weir_claim *request, int rule) {
+int64_t check_taken_before(const struct model *model, const struct client *client,
+                           const weir_claim *request, int rule) {
   int64_t sum = 0;
   for (const weir_claim *other = client->requests; other != request; other++)
     if (!other->verdict.answered || other->verdict.decision.allowed)
@@ -81,8 +65,9 @@ static void check_denial(struct model *model, const struct client *client,
   const struct record *record = record_of(model, client, request);
   for (int i = 0; i < (int)model->stack.count; i++) {
     int64_t cost = request->ask.up_to ? 1 : weir_claim_cost(request, (size_t)i);
-    if (cost > 0 && truth_of(model, i)->denies(model, client, i, request, record,
-                                               cost + taken_before(model, client, request, i)))
+    if (cost > 0 &&
+        truth_of(model, i)->denies(model, client, i, request, record,
+                                   cost + check_taken_before(model, client, request, i)))
       return;
   }
   check_fails(model, CHECK_DENIAL, "client %d was denied %" PRId64 " that fitted at E%+" PRId64,
@@ -121,6 +106,7 @@ static void allowed(struct model *model, struct client *client, struct record *r
 static void denied(struct model *model, struct client *client, const weir_claim *request,
                    const struct record *record) {
   check_denial(model, client, request);
+  classes_check_kept(model, client, request);
   for (int i = 0; i < (int)model->stack.count; i++)
     if (truth_of(model, i)->denied != NULL && record->cost[i] > 0)
       truth_of(model, i)->denied(model, client, i, record);

@@ -29,6 +29,7 @@ void client_rest(const struct model *model, struct client *client) {
   client->deadline_us = client->lands_by_us = client->start_us = client->from_us = 0;
   client->landed = client->returns = client->first_record = 0;
   client->met = 0;
+  memset(&client->above, 0, sizeof client->above);
   client->busy = client->paused = client->half = client->late = client->lost = false;
   int number = world_client_number(model, client);
   bool over = client_next_request(model, client) == NULL;
@@ -63,6 +64,7 @@ static void begin_round(struct model *model, struct client *client) {
   memset(machine->frame.operations + machine->frame.operation_count, 0,
          (most - machine->frame.operation_count) * sizeof *machine->frame.operations);
   client->landed = 0;
+  classes_round(client);
   client->lands_by_us = real > client->deadline_us ? real : client->deadline_us;
   if (model->cluster != NULL) cluster_send(model, client);
   outage_round(model, client);
@@ -110,8 +112,10 @@ static bool goes_again(struct model *model, struct client *client) {
   client->start_us = world_clock_us(model, client);
   for (int i = GROUP_MOST - 1; i >= 0; i--) {
     if (costs[i] == 0) continue;
-    client->requests[i] = (weir_claim){.ask = {.kind = WEIR_TAKE, .cost = costs[i]}, .next = group};
-    model->world->records[first_record + i].held = 0;
+    struct record *record = &model->world->records[first_record + i];
+    client->requests[i] = (weir_claim){
+        .ask = {.kind = WEIR_TAKE, .cost = costs[i], .class = record->class}, .next = group};
+    record->held = 0;
     group = &client->requests[i];
   }
   begin(model, client, group);
@@ -184,6 +188,7 @@ static void begin(struct model *model, struct client *client, weir_claim *group)
   client->busy = true;
   client->deadline_us = model->world->real_us + client_deadline_us(model, client);
   machine_start(model, client, group);
+  classes_begin(model, client);
   begin_round(model, client);
   if (model->one_window) client->start_us = 0; /* makes states equal */
 }
@@ -347,6 +352,7 @@ void client_land(struct model *model, struct client *client) {
   client->half = false;
   if (!replaced) settle_landed(model, settles, &sent.operation);
   if (mutant->distort != NULL) mutant->distort(&sent.operation);
+  classes_land(model, client);
   weir_operation *operation = &client->operations[index];
   operation->outcome = sent.operation.outcome;
   operation->late = operation->slow = false;

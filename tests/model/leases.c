@@ -36,12 +36,14 @@ static int64_t read_clock(struct model *model, struct client *client) {
   return now_us;
 }
 
-static bool use(const struct model *model, struct client *client, int64_t now_us, int64_t cost,
-                int64_t *at_us) {
+static bool use(const struct model *model, struct client *client, int64_t now_us,
+                const weir_claim *request, int64_t *at_us) {
+  int64_t cost = request->verdict.charge;
+  unsigned class = model->mutant->uses_any_lot ? 0 : request->ask.class;
   int64_t latest_us = now_us;
   if (model->mutant->trusts_old_readings && now_us < client->stock->lots[0].from_us)
     latest_us = client->stock->lots[0].from_us;
-  bool used = weir_stock_use(client->stock, &model->lease, latest_us, cost, at_us, 0);
+  bool used = weir_stock_use(client->stock, &model->lease, latest_us, cost, at_us, class);
   if (used && !model->lease.drains) *at_us = now_us;
   return used;
 }
@@ -52,8 +54,8 @@ bool lease_answers(struct model *model, struct client *client, weir_claim *reque
   int64_t now_us = read_clock(model, client);
   int64_t places[WEIR_RULES_MOST] = {0};
   int64_t at_us;
-  weir_stock_places(client->stock, &model->lease, now_us, places, 0);
-  if (!use(model, client, now_us, request->verdict.charge, &at_us)) return false;
+  weir_stock_places(client->stock, &model->lease, now_us, places, request->ask.class);
+  if (!use(model, client, now_us, request, &at_us)) return false;
   struct record *record = record_number(model, client, slot_of(client, request));
   if (truth_of(model, 0) == &truth_quota) client->charged_cell[0] = places[0];
   record->held = (int32_t)request->verdict.charge;
@@ -75,10 +77,14 @@ static weir_view view_of(const struct model *model, const struct client *client)
 /* What is usable counts as room: only the rest can be denied out of the memo. */
 bool lease_denies(struct model *model, struct client *client, weir_claim *request) {
   int64_t room = 0;
-  if (client->wallet != NULL) room = weir_stock_room(client->stock, client->start_us, 0);
+  if (client->wallet != NULL)
+    room = weir_stock_room(client->stock, client->start_us, request->ask.class);
   const weir_view view = view_of(model, client);
+  unsigned class = request->ask.class;
   request->verdict.held = room;
+  if (model->mutant->repeats_for_all) request->ask.class = client->memo->denied_rank;
   bool denied = weir_settle_locally(&view, request);
+  request->ask.class = class;
   request->verdict.held = 0;
   if (!denied) weir_claim_offer(&model->stack, request);
   return denied;
@@ -93,8 +99,8 @@ void lease_hold(struct model *model, struct client *client, weir_claim *request)
       request->ask.waits)
     return;
   int slot = slot_of(client, request);
-  int64_t held =
-      weir_stock_hold(client->stock, &model->lease, client->start_us, request->verdict.charge, 0);
+  int64_t held = weir_stock_hold(client->stock, &model->lease, client->start_us,
+                                 request->verdict.charge, request->ask.class);
   client->wallet->held[slot] = (int32_t)held;
   record_number(model, client, slot)->held = (int32_t)held;
   request->verdict.held = held;
@@ -118,6 +124,7 @@ static void record_lease(struct model *model, struct client *client, enum state 
   int32_t less = record->state == OPEN ? record->cost[0] - (int32_t)cost : 0;
   *record = (struct record){.state = (uint8_t)state,
                             .wish = LEASES,
+                            .class = (uint8_t)client->wallet->request.ask.class,
                             .stamp_us = stamp_us,
                             .cost = {(int32_t)cost},
                             .held = less,
@@ -129,7 +136,7 @@ static void record_lease(struct model *model, struct client *client, enum state 
 /* Appends what is charged ahead, last of the group: its callers are decided before it. */
 weir_claim *lease_ask(struct model *model, struct client *client, weir_claim *group,
                       int64_t lease) {
-  int64_t most = weir_stack_least_capacity(&model->stack);
+  int64_t most = weir_stack_least_of_class(&model->stack, group != NULL ? group->ask.class : 0);
   weir_claim *request;
   if (lease == 0) return group;
   for (request = group; request != NULL; request = request->next)
@@ -137,8 +144,10 @@ weir_claim *lease_ask(struct model *model, struct client *client, weir_claim *gr
   if (lease > most && !model->mutant->leases_too_much) lease = most;
   if (lease < 1) return group;
   request = &client->wallet->request;
-  *request = (weir_claim){
-      .ask = {.kind = WEIR_TAKE, .cost = lease, .up_to = !model->mutant->leases_too_much}};
+  *request = (weir_claim){.ask = {.kind = WEIR_TAKE,
+                                  .cost = lease,
+                                  .class = group != NULL ? group->ask.class : 0,
+                                  .up_to = !model->mutant->leases_too_much}};
   record_lease(model, client, OPEN, client->start_us, lease);
   if (model->mutant->leases_first || group == NULL) {
     request->next = group;
@@ -228,7 +237,7 @@ void lease_end_group(struct model *model, struct client *client) {
   if (wallet->ahead > 0) {
     weir_machine_places(client->machine, places);
     weir_stock_grant(client->stock, &model->lease, world_clock_us(model, client), wallet->ahead_us,
-                     wallet->ahead, places, 0);
+                     wallet->ahead, places, wallet->request.ask.class);
     if (model->mutant->mislease != NULL) model->mutant->mislease(model, client);
     owe(model, places[0], wallet->ahead);
   }

@@ -108,6 +108,8 @@ static bool configure(struct model *model) {
     model->stack.rules[0].period_us -= 2;
     if (weir_stack_lay_out(&model->stack, scope->processes, &message) != WEIR_OK) return false;
   }
+  model->text = model->stack;
+  model->has_classes = model->text.class_count > 0;
   set_settings(model);
   for (size_t i = 0; i < model->stack.count && scope->lease_us > 0; i++) {
     weir_rule *rule = &model->stack.rules[i];

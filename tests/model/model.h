@@ -24,6 +24,7 @@ enum {
   REQUESTS_MOST = 4,
   GROUP_MOST = 2, /* wanted in one request */
   RULES_MOST = 3,
+  CLASSES_MOST = 2,
   CELLS_MOST = 16, /* cells of a window that a run may touch */
   KEYS_MOST = 24,  /* of the store */
   ORPHANS_MOST = 4,
@@ -172,6 +173,16 @@ struct sent {
   uint8_t settles;       /* which record; from 1 */
 };
 
+/* Of a request: what the classes above each may have used of what is kept for it, and how many of its rounds
+ * met what lower ones were charged, which may go back. */
+struct above {
+  int32_t used[RULES_MOST][CLASSES_MOST];
+  int16_t rounds;
+  bool met; /* in this round */
+  bool looked;
+  int32_t padding;
+};
+
 /* A client that leases. */
 struct wallet {
   weir_claim request;       /* of the lease; its cost is 0 where none is asked for */
@@ -219,6 +230,7 @@ struct client {
 
   /* What steps of others may change, too. */
   uint64_t met;                         /* rules whose log others wrote during this request */
+  struct above above;                   /* where there are classes */
   int32_t seen[RULES_MOST][CELLS_MOST]; /* the most that others had in a cell during this request */
 };
 
@@ -266,6 +278,7 @@ enum check {
   CHECK_NONE,
   CHECK_BOUND,
   CHECK_DENIAL,
+  CHECK_KEPT,
   CHECK_ORDER,
   CHECK_OVERLAP,
   CHECK_DELIVERY,
@@ -298,6 +311,7 @@ struct range {
 struct model {
   const struct scope *scope;
   const struct mutant *mutant;
+  weir_stack text; /* as the scope has it, whatever a mutant makes of it */
   weir_stack stack;
   weir_stack continued; /* of an account */
   weir_settings inside_settings;
@@ -315,9 +329,10 @@ struct model {
   bool keeps_order;  /* a bucket is checked: records say what came before what */
   bool linear;       /* and must have a serial order that explains every figure */
   bool reads_clocks; /* answers must not be hurried: what follows depends on the clock then */
-  bool gives_back;   /* some request is a refund, a cancel or a settlement */
-  bool settles;      /* some request is a settlement */
-  bool exact;        /* a bucket's bound is held by stamps as well */
+  bool has_classes;
+  bool gives_back; /* some request is a refund, a cancel or a settlement */
+  bool settles;    /* some request is a settlement */
+  bool exact;      /* a bucket's bound is held by stamps as well */
   struct world *world;
   struct cluster *cluster; /* behind the world; NULL: one store */
   size_t world_bytes, memo_bytes, machine_bytes, operations_bytes, wallet_bytes;
@@ -401,6 +416,14 @@ int64_t settle_owes(const struct client *client, int rule);
 void settle_landed(struct model *model, uint8_t settles, const weir_operation *operation);
 void settle_answered(struct model *model, struct client *client, struct record *record);
 uint8_t settle_of(const struct model *model, const struct client *client);
+
+/* classes.c: what is kept for higher classes is there. Without classes there is nothing to do. */
+void classes_begin(struct model *model, struct client *client);
+void classes_asked(struct model *model);
+void classes_round(struct client *client);
+void classes_land(const struct model *model, struct client *client);
+void classes_check_kept(struct model *model, const struct client *client,
+                        const weir_claim *request);
 
 /* store.c: the semantics of weir/backend.h. The client is NULL for an orphan: nobody waits for its
  * answer. False: a RAISE has raised, and its addition is still to land. */

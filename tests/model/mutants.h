@@ -28,15 +28,16 @@ struct mutant {
   bool creates;     /* RAISE without refresh creates what is absent */
   bool resends;     /* what got no answer is sent again */
   bool late_admits; /* the policy answers who is late as if the store were away */
-  bool looks_once;  /* no answer by the deadline is taken for silence */
-  bool keeps_reads; /* a GET behind a redirected write is not repeated, ... */
-  bool reads_along; /* ... or is, where that went */
-  bool resends_whole; /* an operation whose sum was executed */
-  bool learns_ask;    /* ASK is taken for MOVED */
-  bool asks_once;     /* one ASKING for all commands of an operation */
-  unsigned unchecked; /* checks that would notice earlier, one bit each */
-  bool without_way;   /* nor for how long a refund may be on its way */
-  bool without_p;     /* what denied requests have charged is not allowed for */
+  bool repeats_for_all; /* a denial, whichever class was told it */
+  bool looks_once;      /* no answer by the deadline is taken for silence */
+  bool keeps_reads;     /* a GET behind a redirected write is not repeated, ... */
+  bool reads_along;     /* ... or is, where that went */
+  bool resends_whole;   /* an operation whose sum was executed */
+  bool learns_ask;      /* ASK is taken for MOVED */
+  bool asks_once;       /* one ASKING for all commands of an operation */
+  unsigned unchecked;   /* checks that would notice earlier, one bit each */
+  bool without_way;     /* nor for how long a refund may be on its way */
+  bool without_p;       /* what denied requests have charged is not allowed for */
 
   /* Leases. */
   void (*mislease)(const struct model *model, struct client *client); /* a lot was granted */
@@ -53,6 +54,7 @@ struct mutant {
   bool trusts_old_readings; /* a lot is used by a reading of the clock from before its charge */
   bool refunds_by_use;      /* of a bucket, with the stamp of the use */
   bool unreserved;          /* who does not lease takes all of a bucket */
+  bool uses_any_lot;        /* whatever class it was charged for */
   bool refills_idle;        /* a refill keeps what ended unused */
 
   /* Settlements. */

@@ -77,6 +77,10 @@ void place_renewed(struct model *model, struct client *client) {
     int64_t period = model->stack.rules[i].period_us;
     int64_t end_us = client->ends[i] - period; /* what it was before, where it was paid */
     if (client->renewed[i] == 0) continue;
+    bool in_time = world_clock_us(model, client) < client->ends[i] - guard_us(model, i);
+    if (client->requests[0].verdict.status != WEIR_OK && in_time && !client->lost)
+      check_fails(model, CHECK_STATUS, "client %d has not paid on for what it holds, for nothing",
+                  world_client_number(model, client));
     for (struct record *at = first; at < first + REQUESTS_MOST * GROUP_MOST; at++) {
       if (at->state != ADMITTED || at->mark[i] != end_us || at->cost[i] == 0) continue;
       at->mark[i] = client->ends[i];

@@ -41,7 +41,8 @@ static void add_client(struct model *model, int number) {
   size_t rules = model->stack.count;
   if (!model->requests[number][0].wanted[0].given) return;
   add_own(model, number, client, offsetof(struct client, met));
-  add(model, &client->met, offsetof(struct client, seen) - offsetof(struct client, met));
+  add(model, &client->met, sizeof client->met);
+  if (model->has_classes) add(model, &client->above, sizeof client->above);
   if (has_windows(model)) add(model, client->seen, rules * sizeof client->seen[0]);
   add_own(model, number, client->memo, model->memo_bytes);
   add_own(model, number, machine,

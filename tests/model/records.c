@@ -31,6 +31,7 @@ void record_requested(struct model *model, struct client *client, const weir_cla
     record->cost[i] =
         (int32_t)(request->ask.costs != NULL ? request->ask.costs[i] : request->ask.cost);
   if (request->ask.kind == WEIR_REFUND) record->of = client->last_taken;
+  if (model->has_classes) classes_asked(model);
   for (int i = 0; i < (int)model->stack.count && wanted->wish == SETTLES; i++) {
     int64_t most = model->stack.rules[i].capacity + model->stack.rules[i].debt;
     if (record->cost[i] > most && !model->stack.rules[i].count_all) record->cost[i] = (int32_t)most;

@@ -34,6 +34,7 @@ bool settle_ask(struct model *model, struct client *client, const struct wanted 
                                   .alone = true,
                                   .at_us = taken->stamp_us - taken->lag_us,
                                   .cost = 1,
+                                  .class = taken->class,
                                   .costs = client->owing,
                                   .settlement = client->settled}};
   for (int i = 0; i < (int)model->stack.count; i++)
@@ -41,6 +42,7 @@ bool settle_ask(struct model *model, struct client *client, const struct wanted 
   record_requested(model, client, request);
   struct record *record = record_of(model, client, request);
   record->of = client->last_taken;
+  record->class = taken->class;
   taken->of = (uint8_t)(client->first_record + 1);
   client->last_taken = 0;
   for (int i = 0; i < (int)model->stack.count; i++) {

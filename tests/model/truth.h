@@ -6,11 +6,6 @@
 #include "model.h"
 
 /* Functions that are NULL have nothing to do. */
-/* What a class may have of a rule, by its text: rules of scopes without classes have none. And whether a record
- * is of that class or of a lower one. */
-int64_t class_limit(const weir_rule *rule, unsigned class);
-bool class_is_within(const struct record *record, unsigned class);
-
 struct truth {
   /* A client begins a request. */
   void (*begins)(struct model *model, struct client *client, int rule);
@@ -60,6 +55,12 @@ struct truth {
   void (*excuse_sent)(struct model *model, const struct client *client,
                       const weir_operation *operation);
 };
+
+/* classes.c: what a class may have of a rule (`whole`: of what this one has), by the text: rules of scopes
+ * without classes have none. And whether a record is of that class or of a lower one. */
+int64_t class_limit(const struct model *model, int rule, unsigned class);
+int64_t class_limit_of(const struct model *model, int rule, const weir_rule *whole, unsigned class);
+bool class_is_within(const struct record *record, unsigned class);
 
 extern const struct truth truth_window;
 extern const struct truth truth_quota;
@@ -124,6 +125,10 @@ void check_paid(struct model *model, struct client *client, const struct record 
 void check_fails(struct model *model, enum check check, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 const char *check_name(enum check check);
+
+/* What the requests before this one in its group may take under a rule. */
+int64_t check_taken_before(const struct model *model, const struct client *client,
+                           const weir_claim *request, int rule);
 
 /* So much more is charged than is owed: no more than faults explain? */
 void check_leak(struct model *model, int rule, int64_t left);

@@ -106,7 +106,7 @@ static bool denies(const struct model *model, const struct client *client, int i
   int64_t base = most(model, i, ~own_records(model, client), record->after);
   int64_t raised = now + (raises(model) ? in_flight(model, i, client, record->after) : 0);
   if (base < raised) base = raised;
-  int64_t full_of = class_limit(rule, request->ask.class) * rule->token_units;
+  int64_t full_of = class_limit_of(model, i, rule, request->ask.class) * rule->token_units;
   int64_t over = base + cost * rule->token_units - full_of - now;
   if (rule->kind == WEIR_TOKEN_BUCKET) return over > wait;
   return over > 0 || (request->ask.waits && base - now > wait);
@@ -247,13 +247,13 @@ static int64_t act_us(const struct model *model, int number, bool real) {
 
 /* Units admitted from one moment to another, and by whom. */
 static int64_t admitted_between(const struct model *model, int rule, int64_t from_us, int64_t to_us,
-                                bool real, bool settlements, unsigned *clients) {
+                                bool real, bool settlements, unsigned class, unsigned *clients) {
   int64_t units = 0;
   for (int i = 0; i < RECORDS_MOST; i++) {
     const struct record *record = &model->world->records[i];
     int64_t at = act_us(model, i, real);
     int64_t charge = record->wish == LEASES ? 0 : record_charge(record, rule, settlements);
-    if (charge == 0 || at < from_us || at > to_us) continue;
+    if (charge == 0 || at < from_us || at > to_us || !class_is_within(record, class)) continue;
     units += charge * model->stack.rules[rule].token_units;
     if (record_client(i) >= 0) *clients |= 1U << record_client(i);
   }
@@ -270,12 +270,13 @@ static int64_t longer_us(const struct model *model, bool real) {
 
 /* Any interval [from, to] between the acts of two records. */
 static void check_interval(struct model *model, int i, int64_t from_us, int64_t to_us, bool real,
-                           bool settlements) {
+                           bool settlements, unsigned class) {
   const weir_rule *rule = &model->stack.rules[i];
   unsigned clients = 0;
   int64_t span = to_us - from_us + longer_us(model, real);
-  int64_t most = rule->burst + (settlements ? rule->debt : 0);
-  int64_t sum = admitted_between(model, i, from_us, to_us, real, settlements, &clients);
+  int64_t burst = class == 0 ? rule->burst : class_limit(model, i, class);
+  int64_t most = burst + (settlements ? rule->debt : 0);
+  int64_t sum = admitted_between(model, i, from_us, to_us, real, settlements, class, &clients);
   int64_t excess = sum - most * rule->token_units - bucket_units(rule, span);
   int64_t spare = pending_cost(model, i, clients) + model->world->slack[i];
   if (excess > spare * rule->token_units)
@@ -303,8 +304,10 @@ static void check_pair(struct model *model, int i, int a, int b) {
     int64_t from = act_us(model, a, real);
     int64_t to = act_us(model, b, real);
     if (from > to || leaky || !(real || model->exact)) continue;
-    check_interval(model, i, from, to, real, false);
-    if (model->settles) check_interval(model, i, from, to, real, true);
+    for (unsigned class = 0; class <= model->text.class_count; class ++) {
+      check_interval(model, i, from, to, real, false, class);
+      if (model->settles) check_interval(model, i, from, to, real, true, class);
+    }
   }
   if (leaky && a != b && !model->world->evicted) check_spacing(model, i, a, b);
 }

@@ -70,7 +70,7 @@ static void refunded(struct model *model, int rule, const struct record *record,
 static bool denies(const struct model *model, const struct client *client, int i,
                    const weir_claim *request, const struct record *record, int64_t cost) {
   const weir_rule *rule = &model->stack.rules[i];
-  int64_t limit = class_limit(rule, request->ask.class);
+  int64_t limit = class_limit(model, i, request->ask.class);
   int64_t epoch = record->stamp_us / rule->period_us;
   if (cost > limit) return true;
   for (int n = 0; n < KEYS_MOST; n++) {
@@ -84,16 +84,22 @@ static bool denies(const struct model *model, const struct client *client, int i
 
 /* A place is believed no longer as time goes by: more are held only after an admission, or a renewal.
  * Where one clock was wrong two epochs may stand side by side. */
-static void bound(struct model *model, int i) {
-  int64_t limit = model->stack.rules[i].limit;
+static void bound_of(struct model *model, int i, unsigned class) {
+  int64_t limit = class_limit(model, i, class);
   int64_t most = limit + model->world->slack[i];
   int64_t held = 0;
   if (model->scope->flags & SET_BACK) most += limit;
   for (int n = 0; n < WANTED_MOST; n++)
-    if (place_is_held(model, i, &model->world->records[n]))
+    if (class_is_within(&model->world->records[n], class) &&
+        place_is_held(model, i, &model->world->records[n]))
       held += model->world->records[n].cost[i];
   if (held > most)
     check_fails(model, CHECK_BOUND, "%" PRId64 " held at once, %" PRId64 " allowed", held, most);
+}
+
+static void bound(struct model *model, int i) {
+  for (unsigned class = 0; class <= model->text.class_count; class ++)
+    bound_of(model, i, class);
 }
 
 /* Charged first R before its epoch, and left until the end of it; clocks and deadlines come on top. */

@@ -115,8 +115,8 @@ static bool is_held(const struct model *model, int i, int64_t limit, int64_t epo
  * deny for as long as its epoch counts. */
 static bool denies(const struct model *model, const struct client *client, int i,
                    const weir_claim *request, const struct record *record, int64_t cost) {
-  (void)request;
   const weir_rule *rule = &client_stack(model, client)->rules[i];
+  int64_t limit = class_limit_of(model, i, rule, request->ask.class);
   int keeper = keeper_of(model);
   int64_t since = record->stamp_us - rule->period_us - MARGIN_US;
   int64_t epoch = record->stamp_us / rule->log_us;
@@ -130,25 +130,29 @@ static bool denies(const struct model *model, const struct client *client, int i
     if (&model->world->clients[other] != client)
       missing -= model->world->clients[other].charged[keeper] == ADDED;
   if (client->charged[keeper] == NOT_CHARGED && !met && missing > 0)
-    return is_held(model, keeper, rule->limit, epoch, since);
-  return sum > rule->limit;
+    return is_held(model, keeper, limit, epoch, since);
+  return sum > limit;
 }
 
 static int64_t real_us(const struct model *model, int number) {
   return model->world->records[number].stamp_us - world_offset_us(model, record_client(number));
 }
 
-static void bound(struct model *model, int i) {
+static bool counts(const struct record *record, int i, unsigned class) {
+  return record->state == ADMITTED && record->cost[i] > 0 && class_is_within(record, class);
+}
+
+static void bound_of(struct model *model, int i, unsigned class) {
   const struct record *records = model->world->records;
   const weir_rule *rule = &model->another.rules[i]; /* the larger limit */
   int64_t span = rule->period_us - 2 * SKEW_US;
-  int64_t most = rule->limit + model->world->slack[i];
+  int64_t most = class_limit_of(model, i, rule, class) + model->world->slack[i];
   for (int first = 0; first < RECORDS_MOST; first++) {
-    if (records[first].state != ADMITTED || records[first].cost[i] == 0) continue;
+    if (!counts(&records[first], i, class)) continue;
     int64_t sum = 0;
     int64_t begin = real_us(model, first);
     for (int n = 0; n < RECORDS_MOST; n++)
-      if (records[n].state == ADMITTED && real_us(model, n) >= begin &&
+      if (counts(&records[n], i, class) && real_us(model, n) >= begin &&
           real_us(model, n) < begin + span)
         sum += records[n].cost[i];
     if (sum > most)
@@ -157,6 +161,11 @@ static void bound(struct model *model, int i) {
                   " allowed",
                   sum, begin - model->edge_us, most);
   }
+}
+
+static void bound(struct model *model, int i) {
+  for (unsigned class = 0; class <= model->text.class_count; class ++)
+    bound_of(model, i, class);
 }
 
 static int64_t least_ttl_us(const struct model *model, int rule) {

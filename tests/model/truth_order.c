@@ -38,12 +38,18 @@ static const struct wanted *wanted_of(const struct order *order, int number) {
               .wanted[number % GROUP_MOST];
 }
 
+/* How far the class of a record may fill the bucket. */
+static int64_t full_of(const struct order *order, const struct record *record) {
+  return class_limit(order->model, 0, record->class) * order->rule->token_units;
+}
+
 /* How much a cost is too much, with so much ahead; 0 or below: it fits. */
 static int64_t excess(const struct order *order, int number, int64_t ahead, int64_t cost) {
   const weir_rule *rule = order->rule;
   const struct wanted *wanted = wanted_of(order, number);
   int64_t wait = bucket_units(rule, wanted->waits ? wanted->wait_us : 0);
-  int64_t over = ahead + cost * rule->token_units - rule->burst * rule->token_units;
+  int64_t full = full_of(order, &order->model->world->records[number]);
+  int64_t over = ahead + cost * rule->token_units - full;
   if (rule->kind == WEIR_TOKEN_BUCKET) return over - wait;
   return wanted->waits && ahead - wait > over ? ahead - wait : over;
 }
@@ -60,7 +66,7 @@ static int64_t ahead_of(const struct order *order, int number, int64_t v) {
 static bool figures_are(const struct order *order, const struct record *record, int64_t ahead,
                         int64_t too_much) {
   const weir_rule *rule = order->rule;
-  int64_t room = (rule->burst * rule->token_units - ahead) / rule->token_units;
+  int64_t room = (full_of(order, record) - ahead) / rule->token_units;
   return record->remaining == positive(room) && record->retry_after_us == us(rule, too_much) &&
          record->reset_after_us == us(rule, ahead);
 }
@@ -93,8 +99,8 @@ static bool take(struct order *order, int number, int64_t *v) {
   if (record->state == DENIED)
     return is_denied(order, number, ahead) ||
            is_denied(order, number, ahead + denied_before(order, number));
-  int64_t delay =
-      rule->kind == WEIR_LEAKY_BUCKET ? ahead : ahead + (cost - rule->burst) * rule->token_units;
+  int64_t delay = ahead;
+  if (rule->kind == WEIR_TOKEN_BUCKET) delay += cost * rule->token_units - full_of(order, record);
   if (excess(order, number, ahead, cost) > 0 || us(rule, delay) != record->delay_us) return false;
   if (up_to && cost < wanted_of(order, number)->cost && excess(order, number, ahead, cost + 1) <= 0)
     return false;
@@ -106,7 +112,7 @@ static bool take(struct order *order, int number, int64_t *v) {
 static int64_t overrun(const struct order *order, int number, int64_t v, int64_t ahead) {
   const weir_rule *rule = order->rule;
   const struct record *record = &order->model->world->records[number];
-  int64_t deepest = (rule->burst + rule->debt) * rule->token_units;
+  int64_t deepest = full_of(order, record) + rule->debt * rule->token_units;
   int64_t room = positive(deepest - ahead) / rule->token_units;
   if (ahead < v - bucket_units(rule, record->stamp_us)) return 0;
   return record->cost[0] < room ? record->cost[0] : room;

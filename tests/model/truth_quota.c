@@ -102,7 +102,7 @@ static void refunded(struct model *model, int rule, const struct record *record,
 static bool denies(const struct model *model, const struct client *client, int i,
                    const weir_claim *request, const struct record *record, int64_t cost) {
   const weir_rule *rule = &model->stack.rules[i];
-  int64_t limit = class_limit(rule, request->ask.class);
+  int64_t limit = class_limit(model, i, request->ask.class);
   int number = world_client_number(model, client);
   if (cost > limit) return true;
   for (int n = 0; n < KEYS_MOST; n++) {
@@ -120,18 +120,20 @@ static void check_apart(struct model *model, int i, const struct key *a, const s
                 a->index - model->edge_us, b->index - model->edge_us);
 }
 
-/* What was admitted into a window, without settlements. */
-static void check_admitted(struct model *model, int i, const struct key *key, int64_t most,
+/* What was admitted into a window, or (with settlements) charged. */
+static void check_admitted(struct model *model, int i, const struct key *key, bool settlements,
                            unsigned class) {
+  int64_t most = class_limit(model, i, class) + model->world->slack[i] +
+                 (settlements ? model->stack.rules[i].debt : 0);
   int64_t sum = 0;
   for (int n = 0; n < RECORDS_MOST; n++)
     if (class_is_within(&model->world->records[n], class) &&
         model->world->records[n].mark[i] == key->index)
-      sum += record_charge(&model->world->records[n], i, false);
+      sum += record_charge(&model->world->records[n], i, settlements);
   if (sum > most)
     check_fails(model, CHECK_BOUND,
-                "%" PRId64 " admitted in the window from E%+" PRId64 ", %" PRId64 " allowed", sum,
-                key->index - model->edge_us, most);
+                "%" PRId64 " %s in the window from E%+" PRId64 ", %" PRId64 " allowed", sum,
+                settlements ? "charged" : "admitted", key->index - model->edge_us, most);
 }
 
 static void bound(struct model *model, int i) {
@@ -141,10 +143,11 @@ static void bound(struct model *model, int i) {
   for (int n = 0; n < KEYS_MOST; n++) {
     const struct key *key = &world->keys[n];
     if (!is_count(key, i)) continue;
-    if (model->settles) check_admitted(model, i, key, limit, 0);
-    for (unsigned class = 1; class <= model->stack.class_count; class ++)
-      check_admitted(model, i, key, class_limit(&model->stack.rules[i], class) + world->slack[i],
-                     class);
+    if (model->settles) check_admitted(model, i, key, false, 0);
+    for (unsigned class = 1; class <= model->text.class_count; class ++) {
+      check_admitted(model, i, key, false, class);
+      if (model->settles) check_admitted(model, i, key, true, class);
+    }
     if (key->owed > most && !model->stack.rules[i].count_all)
       check_fails(model, CHECK_BOUND,
                   "%" PRId32 " admitted in the window from E%+" PRId64 ", %" PRId64 " allowed",

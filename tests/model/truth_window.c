@@ -159,7 +159,7 @@ static int64_t seen_in(const struct model *model, const struct client *client, i
 static bool denies(const struct model *model, const struct client *client, int i,
                    const weir_claim *request, const struct record *record, int64_t cost) {
   const weir_rule *rule = &client_stack(model, client)->rules[i];
-  int64_t limit = class_limit(rule, request->ask.class);
+  int64_t limit = class_limit_of(model, i, rule, request->ask.class);
   int64_t stamp_us = record->stamp_us;
   int64_t width = rule->cell_us;
   int64_t current = stamp_us / width;
@@ -199,7 +199,7 @@ static void bound_with(struct model *model, int i, bool settlements, unsigned cl
   bool texts = model->scope->flags & TEXTS;
   const weir_rule *rule =
       &(texts ? &model->another : &model->stack)->rules[i]; /* the larger limit */
-  int64_t most = bound_of(rule, class_limit(rule, class)) + model->world->slack[i] +
+  int64_t most = bound_of(rule, class_limit_of(model, i, rule, class)) + model->world->slack[i] +
                  (settlements ? rule->debt : 0);
   for (int first = 0; first < RECORDS_MOST; first++) {
     if (!class_is_within(&records[first], class) ||
@@ -219,9 +219,11 @@ static void bound_with(struct model *model, int i, bool settlements, unsigned cl
 }
 
 static void bound(struct model *model, int i) {
-  for (unsigned class = 0; class <= model->stack.class_count; class ++)
+  bool settles = model->settles && !model->stack.rules[i].count_all;
+  for (unsigned class = 0; class <= model->text.class_count; class ++) {
     bound_with(model, i, false, class);
-  if (model->settles && !model->stack.rules[i].count_all) bound_with(model, i, true, 0);
+    if (settles) bound_with(model, i, true, class);
+  }
 }
 
 /* --- the end -----------------------------------------------------------------------------------
