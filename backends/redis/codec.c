@@ -75,6 +75,10 @@ static int64_t value_of(const writing *self, weir_redis_hole hole) {
       return operation->floor;
     case WEIR_HOLE_OWED:
       return weir_redis_owed(operation, &self->attempt);
+    case WEIR_HOLE_MORE:
+      return operation->delta + 1;
+    case WEIR_HOLE_MOST:
+      return operation->floor - 1;
     case WEIR_HOLE_LEAST:
       return operation->delta - 1;
     default:
@@ -271,17 +275,25 @@ __attribute__((cold, noinline)) static bool take_withdrawal(const redis_answer *
   return true;
 }
 
-/* Nothing was added. Of an ADD that is a total beyond an int64. A SUB has met no key, or one of 0; one
- * below 0 is there all the same, and the plain form takes from it. */
+/* Nothing was added. An ADD has met its bound, or the total would be beyond an int64; with a seed it may have
+ * met no key. A SUB has met no key, or one of 0; one below 0 is there all the same, and the plain form takes
+ * from it. */
 __attribute__((cold, noinline)) static bool take_nothing(const redis_answer *at, int64_t total) {
   static const weir_redis_reply overflow = {.kind = WEIR_REPLY_ERROR,
                                             .text = "ERR increment or decrement would overflow"};
-  if (at->operation->kind == WEIR_ADD)
+  weir_operation *operation = at->operation;
+  if (operation->kind == WEIR_ADD && operation->seed > 0 && total <= 0) {
+    go_plainly(at->attempt);
+  } else if (operation->kind == WEIR_ADD && operation->floor > 0) {
+    operation->value = total;
+    operation->outcome = WEIR_FULL;
+    return total > operation->floor - 1 - operation->delta;
+  } else if (operation->kind == WEIR_ADD)
     take_refusal(at, &overflow);
   else if (total < 0)
     go_plainly(at->attempt);
   else if (total == 0)
-    at->operation->outcome = WEIR_ABSENT;
+    operation->outcome = WEIR_ABSENT;
   else
     return false;
   return true;
@@ -333,6 +345,8 @@ static bool take_reply(const redis_answer *at) {
       return integer;
     case WEIR_STEP_INCREX:
     case WEIR_STEP_INCREX_RENEW:
+    case WEIR_STEP_INCREX_MOST:
+    case WEIR_STEP_INCREX_THERE:
     case WEIR_STEP_INCREX_LESS:
       return take_total(at);
     case WEIR_STEP_INCRBY_OWED:
@@ -376,7 +390,7 @@ enum {
   SUMMED = 1 << WEIR_DONE | 1 << WEIR_ABSENT,
   KNOWN = ANY & ~(1 << WEIR_UNKNOWN)
 };
-enum { AS_IT_IS = WEIR_REFUSED + 1 };
+enum { AS_IT_IS = WEIR_FULL + 1 };
 
 typedef struct conclusion {
   uint8_t stage;

@@ -38,6 +38,17 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
                                 true,
                                 {PIECE("*6\r\n$6\r\nINCREX\r\n", KEY),
                                  PIECE("$5\r\nBYINT\r\n", DELTA), PIECE("$2\r\nPX\r\n", TTL)}},
+    [WEIR_STEP_INCREX_MOST] = {"increx",
+                               true,
+                               {PIECE("*9\r\n$6\r\nINCREX\r\n", KEY),
+                                PIECE("$5\r\nBYINT\r\n", DELTA), PIECE("$6\r\nUBOUND\r\n", MOST),
+                                PIECE("$2\r\nPX\r\n", TTL), PIECE("$3\r\nENX\r\n", END)}},
+    [WEIR_STEP_INCREX_THERE] = {"increx",
+                                true,
+                                {PIECE("*11\r\n$6\r\nINCREX\r\n", KEY),
+                                 PIECE("$5\r\nBYINT\r\n", DELTA), PIECE("$6\r\nLBOUND\r\n", MORE),
+                                 PIECE("$6\r\nUBOUND\r\n", MOST), PIECE("$2\r\nPX\r\n", TTL),
+                                 PIECE("$3\r\nENX\r\n", END)}},
     [WEIR_STEP_INCREX_LESS] = {"increx",
                                true,
                                {PIECE("*9\r\n$6\r\nINCREX\r\n", KEY),
@@ -91,7 +102,8 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
  * INCREX gives its key a TTL in the same instant, if it has none: nothing to ask, nothing to mend.
  * Its SUB names a least total, so that an absent key, which counts as 0, is refused and not made. So
  * is a key that holds 0: that it counts as absent denies, it never admits. One below 0 tells by the
- * answer that it is there, and the plain form takes from it.
+ * answer that it is there, and the plain form takes from it. An ADD with a seed is told in the same way that
+ * there may be no key: it names the total that a key of 1 would come to for the least.
  *
  * A key may hold something of another program's, half a gigabyte long. A GET of it keeps the server
  * and the connection busy for seconds, and all other operations wait. So a key with which something
@@ -112,6 +124,8 @@ const weir_redis_plan weir_redis_plans[WEIR_PLAN_COUNT] = {
     [WEIR_PLAN_ADD_BOUNDED] = {"ADD without a seed", {WEIR_STEP_INCREX}},
     [WEIR_PLAN_ADD_REFRESH_BOUNDED] = {"ADD with refresh, without a seed",
                                        {WEIR_STEP_INCREX_RENEW}},
+    [WEIR_PLAN_ADD_MOST] = {"ADD with a bound, without a seed", {WEIR_STEP_INCREX_MOST}},
+    [WEIR_PLAN_ADD_SEED_MOST] = {"ADD with a bound and a seed", {WEIR_STEP_INCREX_THERE}},
     [WEIR_PLAN_SUB_BOUNDED] = {"SUB", {WEIR_STEP_INCREX_LESS}},
     [WEIR_PLAN_GET] = {"GET", {WEIR_STEP_GET}},
     [WEIR_PLAN_GET_JOINED] = {"GETs in a row of keys lately seen", {WEIR_STEP_MGET}},
@@ -144,8 +158,8 @@ bool weir_redis_may_be_seen(const weir_operation *operation) {
 }
 
 bool weir_redis_may_be_bounded(const weir_operation *operation) {
-  return operation->kind == WEIR_ADD ? operation->seed == 0
-                                     : operation->kind == WEIR_SUB && !operation->raised;
+  if (operation->kind != WEIR_ADD) return operation->kind == WEIR_SUB && !operation->raised;
+  return operation->seed == 0 || (!operation->refresh && operation->delta + 1 < operation->floor);
 }
 
 /* The first attempt of each kind of operation. A column is a sum of bits: 1 what is known of the key
@@ -180,7 +194,9 @@ weir_redis_plan_name weir_redis_plan_of(const weir_operation *operation,
   }
   if ((attempt->facts & WEIR_FACT_BOUNDED) != 0) {
     if (operation->kind == WEIR_SUB) return WEIR_PLAN_SUB_BOUNDED;
-    return operation->refresh ? WEIR_PLAN_ADD_REFRESH_BOUNDED : WEIR_PLAN_ADD_BOUNDED;
+    if (operation->refresh) return WEIR_PLAN_ADD_REFRESH_BOUNDED;
+    if (operation->floor == 0) return WEIR_PLAN_ADD_BOUNDED;
+    return operation->seed == 0 ? WEIR_PLAN_ADD_MOST : WEIR_PLAN_ADD_SEED_MOST;
   }
   bool known = (attempt->facts & (WEIR_FACT_SEEN | WEIR_FACT_SHORT)) != 0;
   bool seeded = operation->kind == WEIR_ADD && operation->seed != 0;

@@ -17,6 +17,8 @@ typedef enum weir_redis_hole {
   WEIR_HOLE_VALUE,
   WEIR_HOLE_FLOOR,
   WEIR_HOLE_OWED,  /* what a mended operation still has to add, see weir_redis_owed() */
+  WEIR_HOLE_MORE,  /* what a key of 1 comes to hold */
+  WEIR_HOLE_MOST,  /* the most below the bound */
   WEIR_HOLE_LESS,  /* the delta, negative; from here on negative, or 0 */
   WEIR_HOLE_LEAST, /* 1 less the delta: what a key of 1 is left with */
   WEIR_HOLE_COUNT
@@ -32,7 +34,7 @@ typedef struct weir_redis_piece {
 /* What an MGET takes in bytes: the most, besides its keys, and besides a key. */
 enum { WEIR_REDIS_MGET_BYTES = 32, WEIR_REDIS_MGET_KEY_BYTES = 8 };
 
-enum { WEIR_REDIS_PIECES_MOST = 5, WEIR_REDIS_STEPS_MOST = 4 };
+enum { WEIR_REDIS_PIECES_MOST = 6, WEIR_REDIS_STEPS_MOST = 4 };
 
 /* A command with its arguments. */
 typedef enum weir_redis_step {
@@ -47,6 +49,8 @@ typedef enum weir_redis_step {
   WEIR_STEP_DECRBY,
   WEIR_STEP_INCREX,
   WEIR_STEP_INCREX_RENEW, /* the same, and the TTL begins anew */
+  WEIR_STEP_INCREX_MOST,  /* the same as the first, below the operation's bound */
+  WEIR_STEP_INCREX_THERE, /* and only to a key that holds 1 or more */
   WEIR_STEP_INCREX_LESS,  /* takes from a key that holds 1 or more, and makes none */
   WEIR_STEP_GET,
   WEIR_STEP_MGET, /* without the count of its words, which comes before */
@@ -81,6 +85,8 @@ typedef enum weir_redis_plan_name {
   WEIR_PLAN_SUB_RAISED,
   WEIR_PLAN_ADD_BOUNDED,
   WEIR_PLAN_ADD_REFRESH_BOUNDED,
+  WEIR_PLAN_ADD_MOST,
+  WEIR_PLAN_ADD_SEED_MOST,
   WEIR_PLAN_SUB_BOUNDED,
   WEIR_PLAN_GET,
   WEIR_PLAN_GET_JOINED,
@@ -177,8 +183,9 @@ weir_redis_plan_name weir_redis_plan_of(const weir_operation *operation,
  * which might have to be added as well, and a TTL to renew are not worth a way of their own. */
 bool weir_redis_may_be_seen(const weir_operation *operation);
 
-/* Whether one INCREX can do what it asks for. Not an ADD with a seed: a key that went away between
- * SET and INCREX would get a TTL and no seed, and nothing would tell. */
+/* Whether one INCREX can do what it asks for. An ADD with a seed must not make its key: what comes to less
+ * than a key of 1 would is refused, and goes plainly. So it needs a bound with room for that, which most of
+ * its kind have. */
 bool weir_redis_may_be_bounded(const weir_operation *operation);
 
 /* What is missing from a key that this operation's own sum created: the seed of an ADD; all that a

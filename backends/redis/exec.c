@@ -115,7 +115,8 @@ static void find_joined(weir_redis_call *call) {
 }
 
 /* A refused INCREX goes again behind all the rest of its exec. A write of its key that goes in
- * another form would then come before it, so where there is one the sum goes plainly as well. */
+ * another form would then come before it, so where there is one the sum goes plainly as well. With a seed
+ * each may be refused alone. */
 static void keep_order(const weir_redis_call *call) {
   marked_keys written = {0};
   bool any_written = false;
@@ -123,14 +124,13 @@ static void keep_order(const weir_redis_call *call) {
     const weir_operation *operation = &call->operations[i];
     if (operation->kind == WEIR_GET || operation->kind == WEIR_RAISE || operation->raised) continue;
     bool bounded = weir_redis_may_be_bounded(operation);
-    if (bounded && !any_written) continue;
+    if (bounded && operation->seed == 0 && !any_written) continue;
     unsigned mark = mark_of(operation);
-    if (!bounded) {
-      written.words[mark / 64] |= UINT64_C(1) << mark % 64;
-      any_written = true;
-    } else if ((written.words[mark / 64] >> mark % 64 & 1) != 0) {
+    if (bounded && (written.words[mark / 64] >> mark % 64 & 1) != 0)
       call->attempts[i].facts |= WEIR_FACT_PLAIN;
-    }
+    if (bounded && operation->seed == 0) continue;
+    written.words[mark / 64] |= UINT64_C(1) << mark % 64;
+    any_written = true;
   }
 }
 
@@ -435,7 +435,7 @@ static void end(const weir_redis_call *call) {
     bool stands = sum && outcome == WEIR_DONE && operation->value != 0;
     if (stands && (facts & WEIR_FACT_SEEN) == 0 && weir_redis_may_be_seen(operation))
       weir_redis_seen_note(store->seen, operation);
-    else if (!stands && (sum || operation->kind == WEIR_DROP))
+    else if (!stands && outcome != WEIR_FULL && (sum || operation->kind == WEIR_DROP))
       weir_redis_seen_forget(store->seen, operation);
 
     /* A key that holds what is no integer is read with care until it was found in order: absent, or
@@ -456,7 +456,7 @@ static void end(const weir_redis_call *call) {
       atomic_store_explicit(&store->wary, WARY_GETS, memory_order_relaxed);
     if (foreign || unanswered)
       weir_redis_seen_note(store->suspects, operation);
-    else if (outcome == WEIR_ABSENT || (outcome == WEIR_DONE && !get))
+    else if (outcome == WEIR_ABSENT || outcome == WEIR_FULL || (outcome == WEIR_DONE && !get))
       weir_redis_seen_forget(store->suspects, operation);
   }
 }

@@ -137,13 +137,14 @@ static bool collect(weir_wire *wire, const weir_wire_slot *slot, weir_message *m
     const weir_wire_command *command = &slot->commands[i];
     const weir_operation *result = &command->operation;
     weir_operation *caller = command->caller;
+    bool in_vain = result->outcome >= WEIR_NOT_SENT && result->outcome <= WEIR_REFUSED;
     caller->outcome = result->outcome;
     caller->value = result->value;
     caller->version_out = result->version_out;
-    caller->late = slot->late && result->outcome >= WEIR_NOT_SENT;
-    caller->slow = slot->slow && result->outcome >= WEIR_NOT_SENT;
+    caller->late = slot->late && in_vain;
+    caller->slow = slot->slow && in_vain;
     if (command->kept != NULL) memcpy(command->kept, command->notes, sizeof command->notes);
-    failed |= result->outcome >= WEIR_NOT_SENT;
+    failed |= in_vain;
     refused |= result->outcome == WEIR_REFUSED;
   }
   if (refused) note_refusal(&wire->server, slot->message.text);

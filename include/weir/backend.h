@@ -51,7 +51,8 @@ enum {
 typedef enum weir_operation_kind {
   /* Absent: creates the key with seed + delta, ttl_us. Present: adds delta; with `refresh` the TTL
    * becomes ttl_us, without it stays. One atomic addition, exactly once.
-   * DONE: value is the new total. */
+   * DONE: value is the new total. FULL, with WEIR_TRAIT_BOUND alone: that would have reached `floor`, which is
+   * above 0; nothing was added, and value is what is there, of an absent key the seed. */
   WEIR_ADD,
   /* Present: subtracts delta, below zero too, TTL untouched. Absent: creates nothing, or, where the
    * store can only subtract from what it creates, the seed, which lives ttl_us.
@@ -88,7 +89,8 @@ typedef enum weir_outcome {
   WEIR_NOT_SENT, /* certainly not executed: no connection, or no time left before the first byte */
   WEIR_UNKNOWN,  /* sent, and no trustworthy answer: executed, or not, or later. Never send it again
                   */
-  WEIR_REFUSED   /* the server answered that it did not execute it, or the key holds no integer */
+  WEIR_REFUSED,  /* the server answered that it did not execute it, or the key holds no integer */
+  WEIR_FULL      /* executed, and nothing was written: its bound is met */
 } weir_outcome;
 
 /* Which of its counters the caller means by an operation: the caller's own. A backend does not look
@@ -112,7 +114,8 @@ typedef struct weir_operation {
   const char *key;      /* not terminated; valid until `exec` returns; NULL with `identity` */
   int64_t delta;        /* ADD, SUB, RAISE: 1 to WEIR_VALUE_MOST */
   int64_t seed;         /* ADD, SUB: 0 to WEIR_VALUE_MOST */
-  int64_t floor;        /* RAISE: 0 to 2^52 */
+  int64_t floor;        /* RAISE: 0 to 2^52. ADD: 0, or what the total must stay below, to
+                           WEIR_VALUE_MOST; a backend may ignore it */
   int64_t ttl_us;       /* ADD, SUB, CREATE, SWAP, RAISE, PUT: 1000 to WEIR_TTL_MOST_US */
   uint64_t version;     /* SWAP */
   weir_outcome outcome; /* out */
@@ -151,7 +154,11 @@ enum weir_trait {
    * have this trait. Operations with a `key` must work too, but need not reach a counter that has
    * an identity, nor the other way round: limiters on a store with this trait never name a counter
    * of theirs by its text, and a caller that does (doctor, a test) uses keys of its own. */
-  WEIR_TRAIT_IDENTITY = 1 << 4
+  WEIR_TRAIT_IDENTITY = 1 << 4,
+
+  /* It may keep an ADD below its bound, at any time or never: an ADD that is DONE above it is none the less
+   * one that callers expect. */
+  WEIR_TRAIT_BOUND = 1 << 5
 };
 
 /* A store URL, taken apart. Everything is percent-decoded, lives as long as the call to `open`, and

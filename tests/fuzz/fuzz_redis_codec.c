@@ -5,8 +5,8 @@
  * refreshes, 2 for a key that RAISE made, 4 for one lately seen with a TTL (of a GET: to be read
  * with care; of a sum with 8: it goes by INCREX), 8 for the question or repair that may follow a sum,
  * or for two GETs that are one MGET; a byte that is the delta less 1,
- * or what is known by the time of the question (enum weir_redis_fact); a digit, odd for an ADD with
- * a seed; a newline (not looked at); the replies. */
+ * or what is known by the time of the question (enum weir_redis_fact); a digit, 1 for an ADD with
+ * a seed, 2 for one with a bound; a newline (not looked at); the replies. */
 #include "fuzz/operation.h"
 #include "redis/codec.h"
 #include "redis/reply.h"
@@ -28,6 +28,7 @@ static weir_wire_command command_of(const unsigned char *header) {
                                              .key_length = 8,
                                              .delta = 1 + header[2],
                                              .seed = header[3] % 2 * 40,
+                                             .floor = header[3] / 2 % 2 * 300,
                                              .ttl_us = 1000}};
   weir_operation *operation = &command.operation;
   if (operation->kind == WEIR_SWAP) operation->kind = WEIR_GET;
@@ -62,7 +63,7 @@ static bool may_be_mended(const weir_wire_command *command) {
 
 static void check_outcome(const weir_wire_command *command, bool mendable) {
   static const unsigned allowed[] = {
-      [WEIR_ADD] = 1 << WEIR_DONE,
+      [WEIR_ADD] = 1 << WEIR_DONE | 1 << WEIR_FULL,
       [WEIR_SUB] = 1 << WEIR_DONE | 1 << WEIR_ABSENT,
       [WEIR_GET] = 1 << WEIR_DONE | 1 << WEIR_ABSENT,
       [WEIR_CREATE] = 1 << WEIR_DONE | 1 << WEIR_CONFLICT,
@@ -74,6 +75,8 @@ static void check_outcome(const weir_wire_command *command, bool mendable) {
   unsigned outcomes = allowed[operation->kind] | 1 << WEIR_REFUSED | 1 << WEIR_UNKNOWN;
   if (mendable) outcomes |= 1 << WEIR_PENDING;
   require((outcomes & 1U << operation->outcome) != 0);
+  require(operation->outcome != WEIR_FULL ||
+          operation->value >= operation->floor - operation->delta);
   bool settled = attempt_of(command).stage == WEIR_STAGE_SETTLED;
   require(settled == (operation->outcome != WEIR_PENDING) && operation->version_out == 0);
 }
@@ -127,7 +130,8 @@ static weir_reading decode_in_parts(asked *self, const char *bytes, size_t cut, 
   weir_reading reading = decode_all(self, bytes, cut, used, &message);
   if (reading == WEIR_READING_MORE) reading = decode_all(self, bytes, length, used, &message);
   for (size_t i = 0; i < self->count && reading == WEIR_READING_DONE; i++)
-    failed |= self->commands[i].operation.outcome >= WEIR_NOT_SENT;
+    failed |= self->commands[i].operation.outcome >= WEIR_NOT_SENT &&
+              self->commands[i].operation.outcome != WEIR_FULL;
   if (failed) require_readable(&message);
   return reading;
 }

@@ -4,6 +4,7 @@
 
 /* Of a server that has INCREX, in place of the rows with the same names. */
 static const weir_redis_plan_name bounded[] = {WEIR_PLAN_ADD_BOUNDED, WEIR_PLAN_ADD_REFRESH_BOUNDED,
+                                               WEIR_PLAN_ADD_MOST, WEIR_PLAN_ADD_SEED_MOST,
                                                WEIR_PLAN_SUB_BOUNDED};
 enum { BOUNDED_COUNT = sizeof bounded / sizeof bounded[0] };
 
@@ -69,10 +70,11 @@ void page_acl(const struct page_need *need, char acl[PAGE_ACL_BYTES]) {
 }
 
 static const char *const holes[WEIR_HOLE_COUNT] = {
-    [WEIR_HOLE_KEY] = " key",     [WEIR_HOLE_KEYS] = " key ...", [WEIR_HOLE_TTL] = " ttl",
-    [WEIR_HOLE_SEED] = " seed",   [WEIR_HOLE_DELTA] = " delta",  [WEIR_HOLE_LESS] = " -delta",
-    [WEIR_HOLE_VALUE] = " value", [WEIR_HOLE_FLOOR] = " floor",  [WEIR_HOLE_OWED] = " owed",
-    [WEIR_HOLE_WHOLE] = " whole", [WEIR_HOLE_LEAST] = " 1-delta"};
+    [WEIR_HOLE_KEY] = " key",     [WEIR_HOLE_KEYS] = " key ...",  [WEIR_HOLE_TTL] = " ttl",
+    [WEIR_HOLE_SEED] = " seed",   [WEIR_HOLE_DELTA] = " delta",   [WEIR_HOLE_LESS] = " -delta",
+    [WEIR_HOLE_VALUE] = " value", [WEIR_HOLE_FLOOR] = " floor",   [WEIR_HOLE_OWED] = " owed",
+    [WEIR_HOLE_WHOLE] = " whole", [WEIR_HOLE_LEAST] = " 1-delta", [WEIR_HOLE_MORE] = " delta+1",
+    [WEIR_HOLE_MOST] = " most"};
 
 /* The words of preformatted bytes, without counts and lengths: "SET key seed PX ttl NX". */
 static void print_step(FILE *out, weir_redis_step step) {
@@ -147,11 +149,15 @@ void page_print(FILE *out) {
     print_plan(out, &weir_redis_plans[bounded[i]]);
   fputs(
       "\n"
-      "An ADD with a seed stays as it is. `INCREX` answers with the total and with what it has "
-      "added. A\n"
-      "SUB that has added nothing has met no key, or one of 0: ABSENT. From one below 0 it is "
-      "taken by\n"
-      "the rows above.\n\n"
+      "`INCREX` answers with the total and with what it has added. A bounded ADD that has added "
+      "nothing is\n"
+      "FULL: the total would be above `most`, so the request is denied without a trace. A SUB that "
+      "has added\n"
+      "nothing has met no key, or one of 0: ABSENT. From one below 0 it is taken by the rows "
+      "above. An ADD\n"
+      "with a seed must make no key without it. Its least total is what a key of 1 comes to; one "
+      "of less goes\n"
+      "by the rows above, and so does one without a bound.\n\n"
       "A server is asked for the command on a connection of its own, after the first uses of each\n"
       "new connection, and once a second at most. The question is `INCREX key BYINT 1 LBOUND 0 "
       "UBOUND 0\n"

@@ -134,6 +134,82 @@ static void it_heals_a_key_and_refuses_a_stranger(void **state) {
   end(with);
 }
 
+static weir_operation below(weir_operation add, int64_t floor) {
+  add.floor = floor;
+  return add;
+}
+
+static void assert_full(weir_operation done, int64_t value) {
+  assert_outcome(done, WEIR_FULL);
+  assert_int_equal(done.value, value);
+}
+
+/* What is refused is not written: no key is made, no TTL renewed, and it is one command. */
+static void an_addition_keeps_below_its_bound(void **state) {
+  (void)state;
+  world with = begin(with_module, NULL);
+  assert_true(warm(&with, "weir:{a}") > 0);
+  long long before = calls(&with);
+  assert_full(execute(with.store, below(add_to("weir:{b}", 5), 5), NULL), 0);
+  assert_int_equal(plain_do(with.plain, "EXISTS weir:{b}"), 0);
+  assert_done(execute(with.store, below(add_to("weir:{b}", 4), 5), NULL), 4);
+  assert_full(execute(with.store, below(lasting(add_to("weir:{b}", 1), 2 * MINUTE_US), 5), NULL),
+              4);
+  assert_ttl(&with, "weir:{b}", MINUTE_US);
+  assert_full(
+      execute(with.store, below(add_to("weir:{b}", WEIR_VALUE_MOST), WEIR_VALUE_MOST), NULL), 4);
+  assert_full(execute(with.store, below(add_to("weir:{b}", 1), 1), NULL), 4);
+  assert_done(execute(with.store, below(add_to("weir:{b}", 1), 6), NULL), 5);
+  assert_int_equal(calls(&with) - before, 6);
+  plain_do(with.plain, "SET weir:{b} 9223372036854775807 PX 60000");
+  assert_full(execute(with.store, below(add_to("weir:{b}", 1), 6), NULL), INT64_MAX);
+  end(with);
+}
+
+/* A count that must be there is made by who opens it. One that holds nothing is asked for plainly: it may be
+ * none. */
+static void a_seed_is_never_missed(void **state) {
+  (void)state;
+  world with = begin(with_module, NULL);
+  assert_true(warm(&with, "weir:{a}") > 0);
+  weir_operation seeded = below(add_to("weir:{b}", 2), 9);
+  seeded.seed = 40;
+  assert_done(execute(with.store, seeded, NULL), 42);
+  assert_full(execute(with.store, seeded, NULL), 42);
+  plain_do(with.plain, "SET weir:{b} 0 PX 60000");
+  assert_done(execute(with.store, seeded, NULL), 2);
+  plain_do(with.plain, "SET weir:{b} 0"); /* as though a sum had made it: no TTL, no seed */
+  assert_done(execute(with.store, seeded, NULL), 42);
+  plain_do(with.plain, "SET weir:{b} 1 PX 60000");
+  long long sums = plain_calls(with.plain, "incrby"), bounded = calls(&with);
+  for (int64_t total = 3; total < 9; total += 2)
+    assert_done(execute(with.store, seeded, NULL), total);
+  assert_full(execute(with.store, seeded, NULL), 7);
+  assert_int_equal(plain_calls(with.plain, "incrby"), sums);
+  assert_int_equal(calls(&with) - bounded, 4);
+  plain_do(with.plain, "SET weir:{b} -3 PX 60000");
+  assert_done(execute(with.store, seeded, NULL), -1);
+  end(with);
+}
+
+/* One of several on a key may go again alone, and none overtakes another. */
+static void seeded_additions_of_a_key_keep_their_order(void **state) {
+  (void)state;
+  world with = begin(with_module, NULL);
+  assert_true(warm(&with, "weir:{a}") > 0);
+  plain_do(with.plain, "SET weir:{b} 0 PX 60000");
+  weir_operation batch[3];
+  for (int i = 0; i < 3; i++) {
+    batch[i] = below(add_to("weir:{b}", i + 1), 100);
+    batch[i].seed = 40;
+  }
+  weir_store_exec(with.store, batch, 3, deadline_in_ms(PATIENCE_MS), NULL);
+  assert_done(batch[0], 1);
+  assert_done(batch[1], 3);
+  assert_done(batch[2], 6);
+  end(with);
+}
+
 /* A seed that is lost between SET and a sum must be missed, and a TTL would hide that. */
 static void a_seed_goes_as_it_went(void **state) {
   (void)state;
@@ -606,6 +682,9 @@ int main(void) {
       cmocka_unit_test(a_key_below_nothing_is_taken_from),
       cmocka_unit_test(the_probe_leaves_nothing_and_is_one),
       cmocka_unit_test(it_heals_a_key_and_refuses_a_stranger),
+      cmocka_unit_test(an_addition_keeps_below_its_bound),
+      cmocka_unit_test(a_seed_is_never_missed),
+      cmocka_unit_test(seeded_additions_of_a_key_keep_their_order),
       cmocka_unit_test(a_seed_goes_as_it_went),
       cmocka_unit_test(a_right_that_is_taken_away_costs_one_round),
       cmocka_unit_test(writes_of_a_key_keep_their_order),

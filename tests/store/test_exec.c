@@ -246,7 +246,7 @@ static bool may_end_in(weir_operation_kind kind, weir_outcome outcome) {
 
 static void only_the_outcomes_of_its_kind_pass(void **state) {
   for (int kind = WEIR_ADD; kind <= WEIR_DROP; kind++) {
-    for (int outcome = WEIR_PENDING; outcome <= WEIR_REFUSED + 1; outcome++) {
+    for (int outcome = WEIR_PENDING; outcome <= WEIR_FULL + 1; outcome++) {
       weir_operation operations[] = {good((weir_operation_kind)kind), good(WEIR_ADD)};
       weir_message message;
       the_fake.outcomes[0] = (weir_outcome)outcome;
@@ -258,6 +258,20 @@ static void only_the_outcomes_of_its_kind_pass(void **state) {
       assert_int_equal(
           strstr(message.text, "backend fake broke its contract: operation 0 (") == NULL, fine);
     }
+  }
+}
+
+static void an_addition_is_full_only_by_its_bound(void **state) {
+  for (unsigned n = 0; n < 4; n++) {
+    weir_operation operation = good(WEIR_ADD);
+    backend.traits = n % 2 == 0 ? ALL_TRAITS : ALL_TRAITS | WEIR_TRAIT_BOUND;
+    operation.floor = n / 2;
+    the_fake.outcomes[0] = WEIR_FULL;
+    weir_store_exec(*state, &operation, 1, 0, NULL);
+    assert_int_equal(operation.outcome, n == 3 ? WEIR_FULL : WEIR_UNKNOWN);
+    operation.floor = -1;
+    weir_store_exec(*state, &operation, 1, 0, NULL);
+    assert_int_equal(operation.outcome, WEIR_REFUSED);
   }
 }
 
@@ -317,6 +331,7 @@ int main(void) {
       TEST(too_many_operations_are_not_sent),
       TEST(no_operations_are_no_call),
       TEST(only_the_outcomes_of_its_kind_pass),
+      TEST(an_addition_is_full_only_by_its_bound),
       TEST(a_forgotten_operation_is_named),
       TEST(a_get_with_swap_needs_a_version),
       TEST(the_backend_explains_a_failure_itself),

@@ -10,7 +10,8 @@ enum field {
   FLOOR = 1 << 2,
   VALUE = 1 << 3,
   TTL = 1 << 4,
-  VERSION = 1 << 5
+  VERSION = 1 << 5,
+  BOUND = 1 << 6 /* the floor of an ADD */
 };
 
 #define BIT(outcome) (1U << (outcome))
@@ -22,7 +23,7 @@ static const struct kind {
   unsigned trait;
   unsigned outcomes;
 } kinds[] = {
-    [WEIR_ADD] = {"ADD", DELTA | SEED | TTL, 0, BIT(WEIR_DONE)},
+    [WEIR_ADD] = {"ADD", DELTA | SEED | BOUND | TTL, 0, BIT(WEIR_DONE) | BIT(WEIR_FULL)},
     [WEIR_SUB] = {"SUB", DELTA | SEED | TTL, 0, BIT(WEIR_DONE) | BIT(WEIR_ABSENT)},
     [WEIR_GET] = {"GET", 0, 0, BIT(WEIR_DONE) | BIT(WEIR_ABSENT)},
     [WEIR_CREATE] = {"CREATE", VALUE | TTL, 0, BIT(WEIR_DONE) | BIT(WEIR_CONFLICT)},
@@ -38,7 +39,7 @@ enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 static const char *const outcome_names[] = {
     [WEIR_PENDING] = "PENDING",   [WEIR_DONE] = "DONE",         [WEIR_ABSENT] = "ABSENT",
     [WEIR_CONFLICT] = "CONFLICT", [WEIR_NOT_SENT] = "NOT_SENT", [WEIR_UNKNOWN] = "UNKNOWN",
-    [WEIR_REFUSED] = "REFUSED",
+    [WEIR_REFUSED] = "REFUSED",   [WEIR_FULL] = "FULL",
 };
 enum { OUTCOME_COUNT = sizeof outcome_names / sizeof outcome_names[0] };
 
@@ -94,6 +95,8 @@ static const char *operation_fault(const weir_backend *backend, const weir_opera
     return "delta is out of range";
   if (fields & SEED && (o->seed < 0 || o->seed > WEIR_VALUE_MOST)) return "seed is out of range";
   if (fields & FLOOR && (o->floor < 0 || o->floor > FLOOR_MOST)) return "floor is out of range";
+  if (fields & BOUND && (o->floor < 0 || o->floor > WEIR_VALUE_MOST))
+    return "floor is out of range";
   if (fields & VALUE && (o->value < 0 || o->value > WEIR_VALUE_MOST))
     return "value is out of range";
   if (fields & TTL && (o->ttl_us < TTL_LEAST_US || o->ttl_us > WEIR_TTL_MOST_US))
@@ -138,10 +141,11 @@ __attribute__((noinline)) static void check_outcomes(const weir_backend *backend
     unsigned outcome = (unsigned)operations[i].outcome;
     bool versioned =
         operations[i].kind == WEIR_GET && outcome == WEIR_DONE && backend->traits & WEIR_TRAIT_SWAP;
+    bool unbounded = operations[i].floor == 0 || !(backend->traits & WEIR_TRAIT_BOUND);
     const char *fault = NULL;
     if (outcome >= OUTCOME_COUNT)
       fault = "an outcome that does not exist";
-    else if (!((kind->outcomes | always) & BIT(outcome)))
+    else if (!((kind->outcomes | always) & BIT(outcome)) || (outcome == WEIR_FULL && unbounded))
       fault = outcome_names[outcome];
     else if (versioned && operations[i].version_out == 0)
       fault = "DONE with version 0";
