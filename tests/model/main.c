@@ -4,6 +4,8 @@
  *     weir_model --deep     larger scopes as well
  *     weir_model --tables   as without it, in the form of docs/model.md, runs that fail apart
  *     weir_model --brief    the same, but of each mutant the first run that its check ends
+ *     weir_model --bounded [NAME]   ordinary scopes on a store with bounds; no mutants
+ *     weir_model --mixed [NAME]     the same, and it keeps none for client 1
  *     weir_model NAME       one scope or mutant
  *
  * Exits 0 when every check holds in every scope and every mutant is caught by its check. */
@@ -23,7 +25,7 @@
 struct job {
   const char *only; /* one scope or mutant; NULL: all */
   bool deep;
-  bool bounded; /* on a store whose sums go by INCREX; no mutants */
+  const struct mutant *store; /* on which the scopes run; no mutants unless it is no_mutant */
   bool tables;
   bool brief;
 };
@@ -40,8 +42,7 @@ static double seconds_since(int64_t start_us) {
 static bool run_scope(const struct scope *scope, const struct job *job, struct tally *tally) {
   struct verdict verdict;
   int64_t start = weir_monotonic_us();
-  const struct mutant *none = job->bounded ? &no_mutant_bounded : &no_mutant;
-  if (!explore(scope, none, true, job->tables ? stderr : stdout, &verdict)) {
+  if (!explore(scope, job->store, true, job->tables ? stderr : stdout, &verdict)) {
     fprintf(stderr, "weir_model: %s: no memory\n", scope->name);
     return false;
   }
@@ -110,7 +111,7 @@ static void run_scopes(const struct job *job, struct tally *tally) {
 static void run_mutants(const struct job *job, struct tally *tally) {
   const struct mutant *mutant;
   if (job->tables) printf("\n| mutant | in the scope | caught by | steps |\n|---|---|---|---:|\n");
-  for (size_t i = 0; (mutant = mutant_at(i)) != NULL && !job->bounded; i++) {
+  for (size_t i = 0; (mutant = mutant_at(i)) != NULL && job->store == &no_mutant; i++) {
     if (!wanted(mutant->name, job)) continue;
     tally->bad += !run_mutant(mutant, job);
     tally->ran++;
@@ -118,7 +119,7 @@ static void run_mutants(const struct job *job, struct tally *tally) {
 }
 
 int main(int argc, char **argv) {
-  struct job job = {.only = NULL};
+  struct job job = {.store = &no_mutant};
   struct tally tally = {.ran = 0};
   if (argc > 1 && strcmp(argv[1], "--deep") == 0)
     job.deep = true;
@@ -127,7 +128,10 @@ int main(int argc, char **argv) {
   else if (argc > 1 && strcmp(argv[1], "--brief") == 0)
     job.tables = job.brief = true;
   else if (argc > 1 && strcmp(argv[1], "--bounded") == 0) {
-    job.bounded = true;
+    job.store = &no_mutant_bounded;
+    job.only = argv[2];
+  } else if (argc > 1 && strcmp(argv[1], "--mixed") == 0) {
+    job.store = &no_mutant_mixed;
     job.only = argv[2];
   } else if (argc > 1)
     job.only = argv[1];

@@ -30,7 +30,8 @@ static void set_settings(struct model *model) {
       .local_denial_us = REPEAT_US,
       .longest_wait_us = LONGEST_WAIT_US,
       .processes = CLIENTS_MOST,
-      .traits = flags & RAISES ? WEIR_TRAIT_RAISE : WEIR_TRAIT_SWAP,
+      .traits = (flags & RAISES ? WEIR_TRAIT_RAISE : WEIR_TRAIT_SWAP) |
+                (model->mutant->bounded ? WEIR_TRAIT_BOUND : 0),
       .notices_loss = flags & LEARNS,
       .cached_cells = flags & CACHED_CELLS,
       .local_denial = flags & LOCAL_DENIAL,

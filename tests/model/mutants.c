@@ -2,6 +2,8 @@
 
 const struct mutant no_mutant = {.name = "none"};
 const struct mutant no_mutant_bounded = {.name = "none, sums by INCREX", .bounded = true};
+const struct mutant no_mutant_mixed = {
+    .name = "none, sums of client 0 by INCREX", .bounded = true, .ignores = true};
 
 const struct mutant *mutant_at(size_t number) {
   const struct {

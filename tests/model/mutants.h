@@ -24,7 +24,8 @@ struct mutant {
   bool keeps_memo;                                              /* over a step of the clock */
   bool never_late;  /* answers after the deadline are taken for good */
   bool saturates;   /* SUB stops at 0 */
-  bool bounded;     /* no mistake: SUB takes a key of 0 for absent, as by INCREX, and makes none */
+  bool bounded;     /* no mistake: as by INCREX, ADD keeps its bound, and SUB makes no key of 0 */
+  bool ignores;     /* nor this: no bound is kept for client 1 */
   bool creates;     /* RAISE without refresh creates what is absent */
   bool resends;     /* what got no answer is sent again */
   bool late_admits; /* the policy answers who is late as if the store were away */
@@ -89,7 +90,7 @@ struct mutant {
   weir_turn (*resume)(weir_machine *machine, int64_t now_us, bool late, weir_operation *operations);
 };
 
-extern const struct mutant no_mutant, no_mutant_bounded;
+extern const struct mutant no_mutant, no_mutant_bounded, no_mutant_mixed;
 
 /* One table per file mutants_*.c. */
 extern const struct mutant window_mutants[];

@@ -83,6 +83,10 @@ static const char *fault_of(const struct model *model, const weir_operation *ope
   if (writes && outside(operation->value, 0, WEIR_VALUE_MOST)) return "value is out of range";
   if (kind == WEIR_RAISE && outside(operation->floor, 0, INT64_C(1) << 52))
     return "floor is out of range";
+  if (kind == WEIR_ADD && outside(operation->floor, 0, WEIR_VALUE_MOST))
+    return "floor is out of range";
+  if (kind == WEIR_ADD && operation->floor > 0 && !(traits & WEIR_TRAIT_BOUND))
+    return "a bound on a store without it";
   if (kind == WEIR_SWAP && operation->version == 0) return "version is 0";
   if (has_ttl(kind) && outside(operation->ttl_us, 1000, WEIR_TTL_MOST_US)) return "no sensible TTL";
   if (operation->counter.index < 0) return "an index below 0";
@@ -121,6 +125,20 @@ static void renew(const struct model *model, const weir_operation *operation, st
 
 static uint64_t reported_version(const struct model *model, const struct key *key) {
   return model->scope->flags & UNTOLD ? 0 : key->version;
+}
+
+/* A store with bounds refuses what would reach that of the operation; a client's node may be without. */
+static bool is_full(const struct model *model, const struct client *client,
+                    weir_operation *operation, const struct key *key) {
+  const struct mutant *store = model->mutant;
+  bool plain = store->ignores && client == &model->world->clients[1];
+  int64_t there = key != NULL && key->present ? key->value : operation->seed;
+  if (operation->kind != WEIR_ADD || operation->floor == 0 || !store->bounded || plain ||
+      there + operation->delta < operation->floor)
+    return false;
+  operation->value = there;
+  operation->outcome = WEIR_FULL;
+  return true;
 }
 
 /* The operation finds nothing. */
@@ -263,6 +281,7 @@ bool store_execute(struct model *model, struct client *client, struct sent *sent
   bool present = key != NULL && key->present && !is_spent(model, operation, key);
   int64_t before = present ? key->value : 0;
   check_operation(model, operation, key);
+  if (is_full(model, client, operation, key)) return true;
   if (operation->kind == WEIR_RAISE) {
     if (!raise(model, sent)) return false;
   } else if (present) {

@@ -117,7 +117,8 @@ typedef struct weir_memo {
    * does. */
   uint8_t must_peek;
   uint8_t denied_rank; /* of a class that was denied: it speaks for this and lower ones */
-  bool unsure; /* what was charged or went back may not have: no settlement charges unseen */
+  bool unsure;  /* what was charged or went back may not have: no settlement charges unseen */
+  bool bounded; /* the store kept the last bound that was met: denials need no look next time */
   int64_t look_until_us;   /* others swap this key too: until then look before swapping */
   int64_t denied_cost;     /* costs from this on were denied; 0: none */
   int64_t denied_at_us;    /* at this time */
@@ -162,6 +163,8 @@ typedef struct weir_frame {
    * what is firm (window.c). And that look, where nothing else can have changed meanwhile. */
   bool believes_firm, looks_at_old;
   bool looks_at_back;    /* what the take-back itself finds in its counter is part of that look */
+  bool bounds;           /* the store may refuse what does not fit: charges have a bound */
+  unsigned refusals;     /* by one, of this group */
   unsigned lost;         /* keys that were found to hold less than they must */
   int64_t now_us;        /* of this phase, and the stamp of its charge */
   int64_t clock_us;      /* of this round */
@@ -189,6 +192,7 @@ typedef struct weir_rule_state {
   bool charged;   /* the store confirmed the addition */
   bool stays;     /* it got no answer, or could not go back: most likely it counts */
   bool conflict;  /* others were faster: nothing was written */
+  bool full;      /* the store has refused the addition by its bound: nothing was written */
   bool went_back; /* some of it was given back */
   bool tells;     /* in a take-back: wants rounds to tell others of it, behind what goes back */
   int64_t wanted; /* what the takes that are open cost together */
@@ -214,6 +218,7 @@ typedef struct weir_machine {
   const struct weir_course *course; /* of the group: machine.h */
   size_t memo_bytes;                /* of the stack's memos */
   bool only_windows;                /* a charge of all rules is one round and goes back whole */
+  bool may_bound;                   /* the store may refuse a charge by a bound */
   bool retries;                     /* what its own charge denied is judged once more, in order */
   weir_status failure;     /* what a failed round means for the requests without an answer */
   unsigned stage;          /* of the charge: rules of one stage are charged together */

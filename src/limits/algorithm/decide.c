@@ -106,7 +106,7 @@ static void settle(weir_machine *machine, weir_claim *request, unsigned denying)
   request->verdict.answered = true;
   if (denying == 0 || request->ask.kind != WEIR_TAKE || weir_ask_is_ahead(&request->ask)) return;
 
-  weir_must_peek(&machine->frame, &request->ask);
+  if (!memo->bounded) weir_must_peek(&machine->frame, &request->ask);
   if (!weir_is_repeatable(&request->ask) || is_spoken_for(memo, request)) return;
   for (size_t i = 0; i < rule_count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];

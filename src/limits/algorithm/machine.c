@@ -27,6 +27,8 @@
 #include "algorithm/method.h"
 #include "algorithm/plan.h"
 
+enum { BOUNDS_MOST = 2 }; /* charges of a group that have one: a bound may be too low */
+
 /* --- beginning a phase -------------------------------------------------------------------------
  */
 
@@ -36,7 +38,7 @@ static void machine_begin(weir_machine *machine, int64_t now_us) {
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     r->step = 0;
-    r->charged = r->stays = r->conflict = r->went_back = r->tells = false;
+    r->charged = r->stays = r->conflict = r->full = r->went_back = r->tells = false;
     r->wanted = r->charge = r->unused = r->place = 0;
     memset(r->state, 0, r->method->state_bytes);
     r->method->begin(r);
@@ -196,9 +198,29 @@ static void decide_charge_round(weir_machine *machine, weir_status status, bool 
   if (status != WEIR_OK) machine_undo(machine, status);
 }
 
+/* The store has refused the charge, and said what is there at that instant. That was a look, or, where the
+ * charge believed what is firm, the reason for one, unless the only request fits. Who fits is charged again. */
+static void machine_judge_refused(weir_machine *machine) {
+  weir_frame *frame = &machine->frame;
+  weir_rule_state *r = machine->rule_states;
+  const weir_claim *first = frame->requests;
+  bool fits = first->next == NULL && r->method->room(r, &first->ask) >= r->wanted;
+  bool old = frame->believes_firm && !fits && r->method->oldest_us(r) < frame->now_us;
+  frame->memo->bounded = true;
+  frame->believes_firm = frame->looks_at_old = false;
+  frame->bounds = ++frame->refusals < BOUNDS_MOST;
+  if (old) machine_begin(machine, frame->clock_us);
+  weir_machine_enter(machine, WEIR_PHASE_LOOK);
+  if (!old) r->step = 1;
+}
+
 /* A stage is charged: what fits under its rules goes on to the next. Behind the last, what of the
  * charge does not go back is held from now on; what does calls for a look next time. */
 static void decide_charge_end(weir_machine *machine) {
+  if (machine->rule_states[0].full) {
+    machine_judge_refused(machine);
+    return;
+  }
   bool in_vain =
       machine->frame.blind && machine->frame.stack->count == 1 && !machine->rule_states[0].charged;
   if (in_vain) { /* what was known is no longer so: that was the first step of a look */
@@ -396,7 +418,9 @@ static weir_status machine_take_answers(weir_machine *machine) {
     const weir_operation *operation = &machine->frame.operations[n];
     weir_outcome outcome = operation->outcome;
     weir_rule_state *r = &machine->rule_states[operation->counter.rule];
-    if (outcome != WEIR_DONE && outcome != WEIR_ABSENT && outcome != WEIR_CONFLICT) {
+    if (outcome == WEIR_FULL) {
+      r->full = true;
+    } else if (outcome != WEIR_DONE && outcome != WEIR_ABSENT && outcome != WEIR_CONFLICT) {
       weir_outcome stays = phase == WEIR_PHASE_TAKE_BACK ? WEIR_NOT_SENT : WEIR_UNKNOWN;
       r->stays = r->stays || (operation->kind != WEIR_GET && outcome == stays);
       weir_status status = weir_machine_failure(machine, operation);
@@ -405,6 +429,9 @@ static weir_status machine_take_answers(weir_machine *machine) {
     }
     if (phase == WEIR_PHASE_TAKE_BACK && operation->kind != WEIR_GET && outcome == WEIR_DONE)
       r->went_back = true;
+    if (operation->kind == WEIR_ADD && operation->floor > 0 && outcome == WEIR_DONE &&
+        operation->value >= operation->floor)
+      machine->frame.memo->bounded = false;
     if (operation->kind == WEIR_SUB && phase != WEIR_PHASE_RENEW) r->unused = 0;
     if (phase != WEIR_PHASE_BEGIN) r->method->answer(r, operation); /* else what is there stays */
   }
@@ -541,6 +568,16 @@ static void machine_take_limit(weir_machine *machine, int64_t asked) {
   if (limit != machine->limit) machine_set_limit(machine, limit);
 }
 
+/* Not for members, whose denials wait for the others, nor for what is never denied. */
+static bool machine_has_bound(const weir_claim *requests) {
+  for (const weir_claim *request = requests; request != NULL; request = request->next) {
+    const weir_ask *ask = &request->ask;
+    bool alike = ask->terms == WEIR_PLAIN || weir_ask_is_ahead(ask);
+    if (!weir_ask_is_decided(ask) || !alike) return false;
+  }
+  return true;
+}
+
 static void machine_take_in(weir_machine *machine, const weir_memo *memo, weir_claim *requests) {
   weir_frame *frame = &machine->frame;
   if (memo == NULL)
@@ -575,6 +612,8 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
     weir_claim_offer(frame->stack, request);
     if (request->ask.kind != WEIR_TAKE || request->ask.up_to) frame->believes_firm = false;
   }
+  frame->bounds = machine->may_bound && machine_has_bound(requests);
+  frame->refusals = 0;
   machine->failure = WEIR_OK;
   machine->in_order = machine->again = machine->looks_along = false;
   machine->away = machine->gone = false;

@@ -161,6 +161,8 @@ weir_machine *weir_machine_init(void *memory, const weir_stack *stack,
     state += r->method->state_bytes;
     if (!r->method->charges_at_once) machine->only_windows = false;
   }
+  machine->may_bound = settings->traits & WEIR_TRAIT_BOUND && stack->count == 1 &&
+                       !stack->count_all && machine->rule_states->method->bounds;
   machine->retries = machine->only_windows && stack->count > 1 && !stack->count_all;
   return machine;
 }

@@ -77,6 +77,7 @@ typedef struct weir_method {
   unsigned stage;       /* enum weir_stage */
   unsigned needs;       /* of a store: bits of enum weir_need */
   bool charges_at_once; /* a charge is one round and goes back whole: no look is needed before it */
+  bool bounds;          /* a charge is one addition, which gets a bound where its frame says so */
 
   /* Bytes of what a memo keeps of one rule, multiples of 8, where zeroed means nothing known: so many,
    * and so many for each cell of the rule. And of what the method knows besides while a machine runs,

@@ -22,6 +22,19 @@ weir_operation *weir_plan(weir_rule_state *r, weir_operation_kind kind, weir_pla
  * weir_plan() sets that of what is charged or goes back; a method that knows better overwrites it. */
 uint32_t weir_plan_stake(int64_t part, int64_t whole);
 
+/* The highest threshold of a group's requests: what a store refuses by it, fits for none of them all. */
+static inline weir_threshold weir_plan_threshold(const weir_rule_state *r) {
+  weir_threshold most = {r->rule->capacity, r->rule->upper};
+  const weir_claim *request = r->frame->requests;
+  if (r->frame->stack->class_count == 0) return most;
+  most = weir_ask_threshold(r->rule, &request->ask);
+  while ((request = request->next) != NULL) {
+    const weir_threshold other = weir_ask_threshold(r->rule, &request->ask);
+    if (other.capacity > most.capacity) most = other;
+  }
+  return most;
+}
+
 /* Whether all requests of a plain charge fit on top of what is there, one after another, each by
  * its own class. */
 static inline bool weir_plain_fits(weir_rule_state *r, int64_t used, int64_t whole) {
@@ -78,6 +91,7 @@ static inline bool weir_count_is_lost(const weir_rule *rule, int64_t stored) {
 
 /* What an answer says of its key: what an addition found there, else what there is. */
 static inline int64_t weir_stored_before(const weir_operation *operation) {
+  if (operation->outcome == WEIR_FULL) return operation->value;
   int64_t value = operation->outcome == WEIR_DONE ? operation->value : 0;
   if (operation->kind == WEIR_ADD) value = (int64_t)((uint64_t)value - (uint64_t)operation->delta);
   return value;

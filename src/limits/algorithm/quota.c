@@ -141,6 +141,13 @@ static weir_operation *quota_plan_count(weir_rule_state *r, weir_operation_kind 
   return operation;
 }
 
+static weir_operation *quota_plan_add(weir_rule_state *r, int64_t start_us) {
+  weir_operation *operation = quota_plan_count(r, WEIR_ADD, start_us);
+  operation->delta = r->charge;
+  if (r->frame->bounds) operation->floor = weir_plan_threshold(r).capacity + 1;
+  return operation;
+}
+
 /* Asks for the window of a moment: nothing is known of its group and those beside it. */
 static void quota_aim(weir_rule_state *r, int64_t at_us) {
   quota_state *state = r->state;
@@ -357,7 +364,7 @@ static void quota_charge(weir_rule_state *r) {
   quota_state *state = r->state;
   quota_memory *memory = r->memory;
   const weir_settings *settings = r->frame->settings;
-  if (r->charged) return;
+  if (r->charged || r->full) return;
   quota_ask_anew(r);
   if (quota_follows_none(r)) return;
   if (state->start_us < 0 && state->opens[BEFORE] == ABSENT) {
@@ -388,7 +395,7 @@ static void quota_charge(weir_rule_state *r) {
   bool grew =
       settings->traits & WEIR_TRAIT_STAKE && memory->count > 0 && charged >= 2 * memory->reported;
   if (grew) memory->reported = charged;
-  quota_plan_count(r, WEIR_ADD, state->start_us)->delta = r->charge;
+  quota_plan_add(r, state->start_us);
   if (quota_is_ageing(r) || grew) quota_plan_start(r, charged);
 }
 
@@ -454,9 +461,12 @@ static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
   int64_t count = lost ? 0 : weir_count_of(stored);
   if (lost) memory->known = false;
   state->gone = lost && !asked;
-  if (!state->gone) {
-    state->counted = state->counted || operation->kind == WEIR_GET;
-    r->charged = r->charged || operation->kind == WEIR_ADD;
+  if (state->gone) {
+    r->full = false; /* nothing was charged, and all is asked anew */
+  } else {
+    bool adds = operation->kind == WEIR_ADD && operation->outcome == WEIR_DONE;
+    state->counted = state->counted || (operation->kind != WEIR_SUB && !adds);
+    r->charged = r->charged || adds;
   }
   if (quota_is_held(r, state->start_us)) weir_expect_found(r, state->start_us, count);
   state->count = memory->count = count;
@@ -472,7 +482,7 @@ static bool quota_plan_plain(weir_rule_state *r) {
   if (settings->traits & WEIR_TRAIT_STAKE || !quota_is_usable(r) || quota_is_ageing(r))
     return false;
   r->place = memory->start_us;
-  quota_plan_count(r, WEIR_ADD, r->place)->delta = r->charge;
+  quota_plan_add(r, r->place);
   return true;
 }
 
@@ -615,6 +625,7 @@ static const weir_windows_table quota_windows = {
 const weir_method weir_quota_method = {
     .stage = WEIR_STAGE_COUNTERS,
     .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB | WEIR_NEED_CREATE | WEIR_NEED_PUT,
+    .bounds = true,
     .memory_bytes = sizeof(quota_memory),
     .state_bytes = sizeof(quota_state),
     .operations_most = 2 * GROUPS, /* a reset: all that is known of three groups */

@@ -91,7 +91,7 @@ static int64_t open_cost(const weir_machine *machine, size_t i) {
  * before, and stays so. */
 static void begin_anew(weir_rule_state *r) {
   r->frame->now_us = r->frame->clock_us;
-  r->charged = r->stays = r->conflict = r->went_back = false;
+  r->charged = r->stays = r->conflict = r->full = r->went_back = false;
   r->charge = r->unused = r->place = 0;
   memset(r->state, 0, r->method->state_bytes);
   r->method->begin(r);

@@ -212,7 +212,7 @@ static void window_answer(weir_rule_state *r, const weir_operation *operation) {
   window_state *state = r->state;
   int64_t counts[WEIR_LANES_MOST];
   if (operation->kind == WEIR_DROP) return;
-  if (operation->kind == WEIR_ADD) r->charged = true;
+  if (operation->kind == WEIR_ADD) r->charged = operation->outcome == WEIR_DONE;
   bool stale = operation->kind == WEIR_SUB && r->frame->requests->ask.kind != WEIR_SETTLE &&
                !r->frame->looks_at_back;
   int lanes = r->rule->lanes;
@@ -238,6 +238,37 @@ static void window_answer(weir_rule_state *r, const weir_operation *operation) {
 /* Which cells from before may be used: for a denial none but those that this phase has read; to tell
  * figures those that were read lately; to charge those that are firm, too. */
 typedef enum window_use { TO_DENY, TO_TELL, TO_CHARGE } window_use;
+
+/* The most that the cell that is charged may come to hold, as far as is known. */
+static int64_t window_most(const weir_rule_state *r) {
+  const weir_rule *rule = r->rule;
+  const weir_window_memory *memory = r->memory;
+  int64_t current = r->place - memory->first, edge = 0, inside = 0, whole;
+  int64_t left_us = (memory->first + 1) * rule->cell_us - 1 - (r->frame->now_us - rule->period_us);
+  for (int64_t place = 0; place < memory->count; place++) {
+    const weir_cell *cell = &memory->cells[place];
+    if (place == current || cell->read_us < 0) continue;
+    if (place == 0)
+      edge = cell->count;
+    else
+      inside += cell->count;
+  }
+  int64_t used = cells_used(rule, edge, left_us, inside, &whole);
+  int64_t room = cells_room(weir_plan_threshold(r), used, whole);
+  return room > 0 ? room : 0;
+}
+
+/* A bound says nothing of the cells below. Those above must be empty, so that near the end of a cell there is
+ * none. */
+static void window_plan_add(weir_rule_state *r, int64_t most) {
+  const weir_window_memory *memory = r->memory;
+  int64_t unit = window_unit(r->rule, r->place);
+  weir_operation *operation = weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, r->place / r->rule->lanes);
+  bool top = (r->place + 1) % r->rule->lanes == 0;
+  bool ahead = memory->first + memory->count - 1 > r->place;
+  operation->delta = r->charge * unit;
+  if (r->frame->bounds && (top || !ahead)) operation->floor = (most + 1) * unit;
+}
 
 /* Reads the counters from the far edge to the cell ahead, but for `except` and those that are known well
  * enough: every cell of such a counter within the span is finished, was read after it was, and may be used
@@ -273,7 +304,7 @@ static void window_plan(weir_rule_state *r, weir_phase phase) {
   const weir_rule *rule = r->rule;
   const weir_frame *frame = r->frame;
   const window_state *state = r->state;
-  bool denies = frame->phase == WEIR_PHASE_TAKE_BACK;
+  bool denies = frame->phase == WEIR_PHASE_TAKE_BACK || frame->refusals > 0;
   if (r->step++ > 0) return;
   int64_t charged = r->place / rule->lanes;
   int64_t last = (state->span.current + (rule->kind == WEIR_SLIDING_WINDOW)) / rule->lanes;
@@ -283,8 +314,7 @@ static void window_plan(weir_rule_state *r, weir_phase phase) {
                         denies ? TO_DENY : TO_TELL);
       break;
     case WEIR_PHASE_CHARGE:
-      weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, charged)->delta =
-          r->charge * window_unit(rule, r->place);
+      window_plan_add(r, frame->bounds ? window_most(r) : 0);
       window_plan_reads(r, charged, frame->believes_firm ? TO_CHARGE : TO_TELL);
       break;
     case WEIR_PHASE_TAKE_BACK:
@@ -368,10 +398,13 @@ static bool window_plan_plain(weir_rule_state *r) {
   int64_t now_us = r->frame->now_us;
   if ((now_us < memory->plain_from_us || now_us >= memory->plain_until_us) && !window_find_plain(r))
     return false;
-  if (!r->frame->believes_firm && now_us >= memory->plain_lately_until_us) return false;
   r->place = memory->first + memory->count - 1;
-  weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, r->place / r->rule->lanes)->delta =
-      r->charge * window_unit(r->rule, r->place);
+  int64_t most = r->frame->bounds ? window_most(r) : 0;
+  bool full = r->frame->memo->bounded && memory->cells[memory->count - 1].count + r->charge > most;
+  if (full)
+    r->frame->believes_firm = false; /* so that all that the denial rests on is read along */
+  if (!r->frame->believes_firm && now_us >= memory->plain_lately_until_us) return false;
+  window_plan_add(r, most);
   return true;
 }
 
@@ -544,6 +577,7 @@ const weir_method weir_window_method = {
     .stage = WEIR_STAGE_COUNTERS,
     .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB,
     .charges_at_once = true,
+    .bounds = true,
     .memory_bytes = sizeof(weir_window_memory),
     .cell_bytes = sizeof(weir_cell),
     .state_bytes = sizeof(window_state),
