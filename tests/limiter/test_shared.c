@@ -138,6 +138,15 @@ static void count_and_execute(void *handle, weir_operation *operations, size_t c
   executes->exec(handle, operations, count, deadline_us, message);
 }
 
+static void refuse_all(void *handle, weir_operation *operations, size_t count, int64_t deadline_us,
+                       weir_message *message) {
+  (void)handle;
+  (void)deadline_us;
+  for (size_t i = 0; i < count; i++)
+    operations[i].outcome = WEIR_REFUSED;
+  weir_message_set(message, "refused");
+}
+
 /* Who borrows first reads the whole window. Who does next finds that it was read, and so is the level. */
 static void the_next_reads_no_cell_again(world *w) {
   weir_backend counted = *w->store->backend;
@@ -271,6 +280,91 @@ static void looks_and_takes_any_name(void **state) {
   on_each_store(peeks_and_long_names);
 }
 
+/* --- without the store --------------------------------------------------------------------------
+ */
+
+/* As a limiter is that was told of no policy, one of so many. */
+static weir_limiter *going_on(world *w, uint32_t peers) {
+  weir_limiter *limiter;
+  weir_message why = {""};
+  weir_limiter_options options = {.size = sizeof options,
+                                  .deadline_us = WORLD_DEADLINE_US,
+                                  .clock = hand_clock_as_clock(&w->clock),
+                                  .peers = peers};
+  if (weir_limiter_create(w->store, rule, &options, &limiter, &why) != WEIR_OK)
+    fail_msg("%s", why.text);
+  return limiter;
+}
+
+/* Four processes of which each knows that it is one of four: the floors of a and c are 30 and 10 in a cell. */
+static void floors_go_on_without_the_store(void **state) {
+  (void)state;
+  enum { PROCESSES = 4, CELLS = 8 };
+  world processes[PROCESSES];
+  weir_limiter *limiters[PROCESSES];
+  int64_t got[2] = {0};
+  weir_decision decision;
+  for (int i = 0; i < PROCESSES; i++) {
+    world_open(&processes[i], "memcached://127.0.0.1:1", rule, NULL);
+    limiters[i] = going_on(&processes[i], PROCESSES);
+  }
+  for (int cell = 0; cell < CELLS; cell++) {
+    for (int i = 0; i < PROCESSES; i++) {
+      int64_t mine = 0;
+      world_set(&processes[i], cell * 10 * SECOND_US + 5 * SECOND_US);
+      for (int n = 0; n < 12; n++) {
+        assert_int_equal(ask(limiters[i], "pool", "a", 1, 0, &decision), WEIR_OK);
+        mine += decision.allowed;
+        assert_int_equal(decision.source, WEIR_SOURCE_FALLBACK);
+        assert_int_equal(ask(limiters[i], "pool", "c", 1, 0, &decision), WEIR_OK);
+        got[1] += decision.allowed;
+      }
+      assert_in_range(mine, 7, 8);
+      got[0] += mine;
+      assert_int_equal(ask(limiters[i], "pool", "none", 1, 0, &decision), WEIR_OK);
+      assert_false(decision.allowed); /* nothing is lent */
+    }
+  }
+  assert_in_range(got[0], 30 * CELLS - PROCESSES, 30 * CELLS + PROCESSES);
+  assert_in_range(got[1], 10 * CELLS - PROCESSES, 10 * CELLS + PROCESSES);
+  for (int i = 0; i < PROCESSES; i++) {
+    weir_limiter_destroy(limiters[i]);
+    world_close(&processes[i]);
+  }
+}
+
+/* What this process was charged of all that was, is its part of the floor. */
+static void a_part_of_a_floor_is_what_was_measured(void **state) {
+  (void)state;
+  char url[STORE_URL_BYTES];
+  world w;
+  weir_decision decision;
+  int64_t got = 0;
+  world_open(&w, stores_url(1, url), rule, NULL);
+  weir_limiter *one = going_on(&w, 10), *other = going_on(&w, 10);
+  for (int cell = 0; cell < 12; cell++) {
+    world_set(&w, cell * 10 * SECOND_US + 5 * SECOND_US);
+    for (int n = 0; n < 20; n++)
+      assert_true(take(n % 4 > 0 ? one : other, "pool", "a", 1));
+  }
+  weir_backend away = *w.store->backend;
+  executes = w.store->backend;
+  away.exec = refuse_all;
+  w.store->backend = &away;
+  for (int cell = 12; cell < 20; cell++) {
+    world_set(&w, cell * 10 * SECOND_US + 5 * SECOND_US);
+    for (int n = 0; n < 40; n++) {
+      assert_int_equal(ask(one, "pool", "a", 1, 0, &decision), WEIR_OK);
+      got += decision.allowed;
+    }
+  }
+  assert_in_range(got, 8 * 30 * 65 / 100, 8 * 30 * 85 / 100); /* three of four */
+  w.store->backend = executes;
+  weir_limiter_destroy(one);
+  weir_limiter_destroy(other);
+  world_close(&w);
+}
+
 /* --- what is refused ----------------------------------------------------------------------------
  */
 
@@ -357,6 +451,8 @@ int main(void) {
       cmocka_unit_test(who_was_seen_has_a_floor),
       cmocka_unit_test(a_limit_up_to_most_may_be_said),
       cmocka_unit_test(looks_and_takes_any_name),
+      cmocka_unit_test(floors_go_on_without_the_store),
+      cmocka_unit_test(a_part_of_a_floor_is_what_was_measured),
       cmocka_unit_test(what_it_cannot_do_is_refused),
       cmocka_unit_test(limits_of_keys_are_refused),
       cmocka_unit_test(cells_that_are_too_short_for_the_clocks_are_refused),

@@ -198,7 +198,8 @@ static void run_child(void *context) {
                                   .deadline_us = DEADLINE_US,
                                   .clock_error_us = CLOCK_ERROR_US,
                                   .clock = {skewed_us, &number},
-                                  .processes = PROCESSES};
+                                  .processes = PROCESSES,
+                                  .fallback = WEIR_FALLBACK_NONE};
   schedule when = {.random = (uint64_t)getpid() * 977 + 1};
   if (weir_store_open(settings.url, &store, &message) != WEIR_OK ||
       weir_limiter_create(store, settings.text, &options, &limiter, &message) != WEIR_OK)

@@ -143,9 +143,12 @@ static bool is_other(const weir_rule_state *r) {
 }
 
 /* How many share what others have, as far as that is known; 0: it comes new. */
-static int64_t sharers(const weir_rule_state *r) {
-  const weir_shared_memory *memory = r->memory;
+static int64_t sharers_by(const weir_shared_memory *memory) {
   return memory->was_seen ? memory->seen : 0;
+}
+
+static int64_t sharers(const weir_rule_state *r) {
+  return sharers_by(r->memory);
 }
 
 /* Whether that is so in this epoch; else it is guessed that one alone does. */
@@ -154,9 +157,13 @@ static bool knows_others(const weir_rule_state *r) {
   return memory->asked && memory->seen_epoch == memory->epoch;
 }
 
+static int64_t floor_of(const weir_rule *rule, const weir_ask *ask, int64_t seen) {
+  bool named = ask->weight > 0 || rule->others == 0;
+  return named ? weir_rule_floor(rule, ask->weight) : weir_other_floor(rule, seen);
+}
+
 static int64_t own_floor(const weir_rule_state *r) {
-  if (is_other(r)) return weir_other_floor(r->rule, sharers(r));
-  return weir_rule_floor(r->rule, asking(r)->weight);
+  return floor_of(r->rule, asking(r), sharers(r));
 }
 
 /* What is left of the floor on top of what r believes. What others have together is never more than theirs,
@@ -348,7 +355,7 @@ static void answer_tenant(weir_rule_state *r, const weir_operation *operation) {
     int64_t added = operation->kind == WEIR_ADD ? operation->delta : 0;
     state->own += added;
     if (added > 0) r->charged = true;
-    weir_expect_compare(r, r->place, found - added);
+    weir_expect_found(r, r->place, found - added);
     memory->own = weir_count_of(found - added);
   }
 }
@@ -671,7 +678,18 @@ static void shared_plan(weir_rule_state *r, weir_phase phase) {
  */
 
 static void shared_expect(weir_rule_state *r, int64_t cost) {
-  weir_expect_add(r, r->place, cost);
+  const weir_shared_memory *memory = r->memory;
+  weir_expect_count(r, r->place, r->rule->cells, memory->own, cost);
+}
+
+/* A part of a floor is seldom whole. What it leaves of one goes to the next cell, from a place on that differs
+ * from process to process: so all of them together have the floor on average. */
+int64_t weir_floor_away(const weir_rule *rule, const weir_ask *ask, const void *memory,
+                        int64_t now_us, const weir_floor_part *part) {
+  wide mine = (wide)floor_of(rule, ask, sharers_by(memory)) * part->share;
+  wide cell = now_us / rule->cell_us;
+  wide before = cell * mine + part->phase;
+  return (int64_t)((before + mine) / part->whole - before / part->whole);
 }
 
 /* No tenant goes back, as no request of one says where it was charged. */

@@ -73,4 +73,14 @@ int64_t weir_others_floors(const weir_rule *rule);
 int64_t weir_newcomers_floors(const weir_rule *rule);
 int64_t weir_other_floor(const weir_rule *rule, int64_t seen);
 
+/* Which part of a tenant's floor is this process's own, `share` of `whole`; `phase`, below that, is its own too. */
+typedef struct weir_floor_part {
+  int64_t share, phase, whole;
+} weir_floor_part;
+
+/* What of the floor a process may admit in the cell of this moment without its store: by what its memory has of the
+ * tenant, which need not be much. */
+int64_t weir_floor_away(const weir_rule *rule, const weir_ask *ask, const void *memory,
+                        int64_t now_us, const weir_floor_part *part);
+
 #endif

@@ -6,6 +6,7 @@
 
 #include <weir/backend.h>
 
+#include "limiter/account.h"
 #include "limiter/place.h"
 #include "limiter/record.h"
 #include "store/process.h"
@@ -121,17 +122,17 @@ static weir_table *create_table(weir_limiter *limiter) {
     owner.begin = begin_leased;
   } else if (limiter->limits_us > 0) {
     owner.bytes = sizeof(weir_record);
+  } else if (limiter->shared) {
+    owner.bytes = sizeof(weir_floor_used);
   }
   return weir_table_create(limiter->memo_keys, weir_memo_bytes(&limiter->stack),
                            limiter->stack.count, &owner, limiter->store->secret);
 }
 
-/* No request is plain, as each names a tenant. A denial is told to the pool, so that none is repeated here. A
- * process that cannot ask lends nothing, and knows no part of a tenant that is its own. */
+/* No request is plain, as each names a tenant. A denial is told to the pool, so that none is repeated here. */
 static void prepare_shared(weir_limiter *made) {
   made->plain_cost_most = 0;
   made->settings.local_denial = false;
-  if (made->fallback == WEIR_FALLBACK_LOCAL) made->fallback = WEIR_FALLBACK_NONE;
 }
 
 /* Of a limiter that reads records: what costs more than the largest limit holds never fits, whatever the
