@@ -54,7 +54,7 @@ typedef struct weir_limiter weir_limiter;
  *                    use it. A token-bucket then never gives more at once than B' = B -
  *                    LIMIT * lease / PERIOD, rounded down, which is the limit of its decisions; its
  *                    lease is B * PERIOD / (4 * LIMIT) at the most, the same for all limiters
- *   the windows, quota, token-bucket   debt=D, 0 (default) to LIMIT, of a token-bucket to what it
+ *   windows, quota, token-bucket       debt=D, 0 (default) to LIMIT, of a token-bucket to what it
  *                    gives at once: how far beyond its limit a rule may charge what turns out to
  *                    have cost more than was taken, when that is settled. Requests are admitted as
  *                    without it; but a token-bucket gives no delays then: who would wait is denied.

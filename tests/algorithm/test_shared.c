@@ -206,6 +206,60 @@ static void what_is_denied_goes_back(void **state) {
   fake_close(world);
 }
 
+/* --- settled ------------------------------------------------------------------------------------
+ */
+
+/* How much more than it was charged, or (below 0) less, a request of this stamp was charged. */
+static int64_t settle(struct fake_world *world, int client, const char *tenant, int64_t at_us,
+                      int64_t difference) {
+  int64_t charged = 0;
+  weir_claim claim = {.ask = {.kind = WEIR_SETTLE,
+                              .at_us = at_us,
+                              .costs = &difference,
+                              .settlement = &charged,
+                              .tenant_number = tenant[0]}};
+  claim.ask.weight = weir_rule_weight(&world->stack.rules[0], tenant, 1);
+  assert_int_equal(fake_run(world, client, claim)->verdict.status, WEIR_OK);
+  return charged;
+}
+
+/* Whatever it was charged to goes back in B, of the cell of its stamp; its floor there stays used. */
+static void what_was_too_much_goes_back_where_it_counts(void **state) {
+  (void)state;
+  struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
+  int64_t floor_us = take(world, 0, "a", 30)->at_us, lent_us = take(world, 1, "z", 20)->at_us;
+  world->now_us += 3 * SECOND;
+  assert_int_equal(settle(world, 2, "z", lent_us, -15), -15);
+  assert_int_equal(pool(world, 1000, 2), 5);
+  assert_int_equal(settle(world, 3, "a", floor_us, -3), -3);
+  assert_int_equal(pool(world, 1000, 1), 30);
+  assert_int_equal(pool(world, 1000, 2), 2);
+  assert_int_equal(own(world, 1000, "a"), 30);
+  assert_int_equal(own(world, 1000, "z"), 20);
+  assert_int_equal(pool(world, 1003, 2), 0);
+  world->now_us += 9 * SECOND; /* it counts no more, and nothing is sent */
+  assert_int_equal(settle(world, 3, "a", floor_us, -3), -3);
+  assert_int_equal(pool(world, 1000, 2), 2);
+  fake_close(world);
+}
+
+/* What was too little is lent, to the limit and the debt, and no floor is less for it. */
+static void what_was_too_little_is_lent(void **state) {
+  (void)state;
+  struct fake_world *world =
+      open_world("shared-window:1000/8s,floors=50%,weights=a:3|b:1|c:1,debt=50", BEGIN + 500000, 1);
+  int64_t at_us = take(world, 0, "a", 10)->at_us;
+  assert_int_equal(settle(world, 1, "a", at_us, 500), 500);
+  assert_int_equal(own(world, 1000, "a"), 10);
+  assert_int_equal(pool(world, 1000, 2), 500);
+  assert_int_equal(settle(world, 2, "a", at_us, 500), 100); /* of 550, and 50 */
+  assert_int_equal(pool(world, 1000, 2), 600);
+  assert_false(take(world, 3, "z", 1)->allowed);
+  assert_true(take(world, 0, "a", 20)->allowed);
+  assert_true(take(world, 4, "b", 10)->allowed);
+  fake_close(world);
+}
+
 /* --- at the edges of cells ----------------------------------------------------------------------
  *
  * One tenant with a floor of 8 in each cell, in a limit that has room for 10 of these: z, who has none, may
@@ -294,7 +348,9 @@ struct hunt {
     MODES
   } mode; /* where in a cell what is asked for */
   int64_t stamps[TAKES_MOST], costs[TAKES_MOST];
+  bool settled[TAKES_MOST];
   size_t admitted;
+  int64_t differences[FAKE_CLIENTS_ROOM], charged[FAKE_CLIENTS_ROOM]; /* of settlements */
   int64_t begun[CELLS_MOST]
                [TENANTS]; /* by the cell in which a request began, and by that of its stamp */
   int64_t asked[CELLS_MOST][TENANTS];
@@ -319,6 +375,37 @@ static int64_t largest_limit(const struct fake_world *world) {
   return limit > 0 ? limit : world->stack.rules[0].limit;
 }
 
+/* What was admitted lately turns out to cost another amount. One that is less is so whatever becomes of the
+ * settlement. */
+static bool begin_settling(struct hunt *hunt, int client) {
+  enum { LATELY = 100 };
+  struct fake_world *world = hunt->world;
+  struct fake_client *who = &world->clients[client];
+  if (world->stack.rules[0].debt == 0 || hunt->admitted == 0 || fake_random(world, 3) > 0)
+    return false;
+  size_t among = hunt->admitted < LATELY ? hunt->admitted : LATELY;
+  size_t i = hunt->admitted - 1 - (size_t)fake_random(world, (int64_t)among);
+  if (hunt->settled[i] || hunt->costs[i] == 0) return false;
+  hunt->settled[i] = true;
+  bool up = fake_random(world, 2) == 0;
+  hunt->differences[client] =
+      up ? 1 + fake_random(world, 9) : -1 - fake_random(world, hunt->costs[i]);
+  if (!up) hunt->costs[i] += hunt->differences[client];
+  who->requests[0] = (weir_claim){.ask = {.kind = WEIR_SETTLE,
+                                          .at_us = hunt->stamps[i],
+                                          .costs = &hunt->differences[client],
+                                          .settlement = &hunt->charged[client],
+                                          .tenant_number = tenants[client % TENANTS]}};
+  fake_begin(world, who, 1);
+  return true;
+}
+
+static void admit(struct hunt *hunt, int64_t at_us, int64_t cost) {
+  assert_true(hunt->admitted < TAKES_MOST);
+  hunt->stamps[hunt->admitted] = at_us;
+  hunt->costs[hunt->admitted++] = cost;
+}
+
 /* Every client is a process of one of three clocks, asking for one of four tenants. In half of all cells a
  * tenant asks for its floor and no more. */
 static void begin(struct hunt *hunt, int client) {
@@ -331,6 +418,7 @@ static void begin(struct hunt *hunt, int client) {
   int64_t number = tenants[tenant] + (tenants[tenant] == 'z' ? client / TENANTS % 3 : 0);
   bool peeks = fake_random(world, 20) == 0, between = into_us > 40000 && into_us < SECOND - 40000;
   size_t count = 0;
+  if (begin_settling(hunt, client)) return;
   bool borrows = tenants[tenant] == 'z';
   bool elsewhere = between != (hunt->mode == LOANS_BETWEEN && borrows);
   if (hunt->mode == LATE_FLOORS && !borrows) elsewhere = into_us < SECOND - 25000;
@@ -356,13 +444,15 @@ static void collect(struct hunt *hunt, const struct fake_client *who) {
   int tenant = (int)(who - hunt->world->clients) % TENANTS;
   for (const weir_claim *claim = who->requests; claim != NULL; claim = claim->next) {
     bool decided = claim->verdict.answered && claim->verdict.status == WEIR_OK;
+    if (decided && claim->ask.kind == WEIR_SETTLE && *claim->ask.settlement > 0) {
+      admit(hunt, claim->verdict.decision.at_us, *claim->ask.settlement);
+      hunt->settled[hunt->admitted - 1] = true;
+    }
     if (claim->ask.kind != WEIR_TAKE) continue;
     hunt->asked[cell][tenant] += claim->ask.cost;
     if (decided && !claim->verdict.decision.allowed) hunt->denied[cell][tenant]++;
     if (!decided || !claim->verdict.decision.allowed) continue;
-    assert_true(hunt->admitted < TAKES_MOST);
-    hunt->stamps[hunt->admitted] = claim->verdict.decision.at_us;
-    hunt->costs[hunt->admitted++] = claim->ask.cost;
+    admit(hunt, claim->verdict.decision.at_us, claim->ask.cost);
   }
 }
 
@@ -427,7 +517,7 @@ static int64_t run(unsigned seed, const char *rule, int64_t *limit, size_t *admi
     }
   }
   int64_t most = most_in_period(hunt, world->stack.rules[0].period_us);
-  *limit = largest_limit(world);
+  *limit = largest_limit(world) + world->stack.rules[0].debt;
   *admitted += hunt->admitted;
   *within += check_floors(hunt);
   fake_close(world);
@@ -444,6 +534,8 @@ static const char *const rules[] = {
     "shared-window:200/8s,floors=100%,weights=a:1|b:1|c:1,others=2",
     "shared-window:200/8s,floors=60%,weights=a:1|b:1|c:1,others=5",
     "shared-window:150/8s,floors=100%,weights=a:1|b:1|c:1,most=190",
+    "shared-window:160/8s,floors=90%,weights=a:1|b:1|c:1,debt=10",
+    "shared-window:200/8s,floors=60%,weights=a:1|b:1|c:1,others=2,debt=60",
 };
 enum { RULES = sizeof rules / sizeof rules[0] };
 
@@ -532,6 +624,8 @@ int main(void) {
       cmocka_unit_test(has_a_floor_once_it_was_seen),
       cmocka_unit_test(a_stopped_tenant_is_told_once),
       cmocka_unit_test(what_is_denied_goes_back),
+      cmocka_unit_test(what_was_too_much_goes_back_where_it_counts),
+      cmocka_unit_test(what_was_too_little_is_lent),
       cmocka_unit_test(keeps_room_for_floors_on_their_way_to_the_last_cell),
       cmocka_unit_test(lends_what_a_floor_has_left_once_that_is_final),
       cmocka_unit_test(reads_a_cell_anew_that_was_not_final),

@@ -257,6 +257,50 @@ static void a_limit_up_to_most_may_be_said(void **state) {
   on_each_store(another_limit_counts_on);
 }
 
+/* Tokens of a model: an estimate is taken, and what it really was is settled, by whatever process. */
+static void estimates_are_settled(world *w) {
+  static const char *const with_debt =
+      "shared-window:1000/80s,cells=8,weights=a:3|b:1|c:1,debt=100";
+  weir_limiter *one = world_limiter(w, with_debt, NULL), *other = world_limiter(w, with_debt, NULL);
+  weir_extra extra = WEIR_EXTRA_INIT;
+  const weir_extra *extras = &extra;
+  weir_message why = {""};
+  weir_decision taken;
+  weir_request request = {.key = "pool", .key_length = 4, .flags = WEIR_REQUEST_SETTLE};
+  extra.tenant = "z";
+  extra.tenant_length = 1;
+  assert_int_equal(ask(one, "pool", "z", 200, 0, &taken), WEIR_OK);
+  assert_true(taken.allowed);
+  world_set(w, 15 * SECOND_US);
+  int64_t lent = drain(other, "pool", "y", 5) + drain(other, "pool", "x", 5);
+  request.decision = taken;
+  request.cost = 20;
+  assert_int_equal(weir_decide_extra(&one, &request, &extras, 1, &why), WEIR_OK);
+  assert_int_equal(request.status, WEIR_OK);
+  assert_int_equal(request.decision.cost, 20);
+  assert_true(take(one, "pool", "w", 60)); /* what came back may be lent */
+  world_set(w, 25 * SECOND_US);
+  assert_true(take(other, "pool", "v", 5));
+  assert_int_equal(ask(one, "pool", "a", 1, 0, &taken), WEIR_OK);
+  request.decision = taken;
+  request.cost = 5000;
+  extra.tenant = "a";
+  assert_int_equal(weir_decide_extra(&other, &request, &extras, 1, &why), WEIR_OK);
+  assert_int_equal(request.status, WEIR_OK);
+  /* All that may be lent, and 100 more: the other process has read again what came back. */
+  assert_int_equal(request.decision.cost, 1 + 1000 - (lent + 60 + 7 * 50) - 5 - 50 + 100);
+  assert_false(take(other, "pool", "v", 1));
+  assert_true(take(other, "pool", "a", 29));
+  assert_true(take(other, "pool", "c", 10));
+  weir_limiter_destroy(one);
+  weir_limiter_destroy(other);
+}
+
+static void an_estimate_is_settled(void **state) {
+  (void)state;
+  on_each_store(estimates_are_settled);
+}
+
 static void peeks_and_long_names(world *w) {
   char tenant[3000];
   weir_decision decision;
@@ -450,6 +494,7 @@ int main(void) {
       cmocka_unit_test(who_is_not_named_takes_from_others_alone),
       cmocka_unit_test(who_was_seen_has_a_floor),
       cmocka_unit_test(a_limit_up_to_most_may_be_said),
+      cmocka_unit_test(an_estimate_is_settled),
       cmocka_unit_test(looks_and_takes_any_name),
       cmocka_unit_test(floors_go_on_without_the_store),
       cmocka_unit_test(a_part_of_a_floor_is_what_was_measured),

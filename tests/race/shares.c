@@ -1,4 +1,4 @@
-/* shares --store URL [--load pair|crowd|bursts|many|all] [--cells N] [--cell MS] [--rate N] [--seconds N]
+/* shares --store URL [--load pair|crowd|bursts|many|all|soak] [--cells N] [--cell MS] [--rate N] [--seconds N]
  *        [--kills] [--used PERCENT] [--least PERCENT]
  *
  * Eight processes, whose clocks differ, ask for the tenants of one pool of 1000/s (--rate) in 30 cells of
@@ -14,6 +14,9 @@
  *   many    a hundred tenants, floors of 50 %: one asks for 300 %, the others for a tenth of their floors
  *   all     a hundred tenants, floors of 50 %: nine ask for ten times their part, the others for twice
  *   bursts  ten tenants that ask for three times their part, in bursts
+ *
+ *   soak    twenty tenants, floors of 50 %, in bursts: one asks for 300 %, others for their part to four times
+ *           as much; for ten minutes, with --kills
  *
  * With --kills a process is killed every 300 ms, and another takes its place. URL may be the name of an
  * environment variable. Exit code 0 only if all of that holds. */
@@ -65,14 +68,16 @@ typedef struct load {
   int floors, tenants;
   double asks[LISTED]; /* of the limit */
   double on_s, off_s;  /* of bursts; 0: always */
+  int64_t seconds;     /* it lasts, unless told; 0: as others */
 } load;
 
 static const load loads[] = {
-    {"pair", 80, 2, {3, 0.2}, 0, 0},
-    {"crowd", 50, 10, {3, 0.1, 0.1, 0.05, 0.05, 0.05, 0.2, 0.2, 0.02, 0.02}, 0, 0},
-    {"many", 50, 100, {3, .0005, .0005, .0005, .0005, .0005, .0005, .0005, .0005, .0005}, 0, 0},
-    {"all", 50, 100, {.1, .1, .1, .1, .1, .1, .1, .1, .1, .02}, 0, 0},
-    {"bursts", 50, 10, {0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3}, 1.5, 3},
+    {"pair", 80, 2, {3, 0.2}, 0, 0, 0},
+    {"crowd", 50, 10, {3, 0.1, 0.1, 0.05, 0.05, 0.05, 0.2, 0.2, 0.02, 0.02}, 0, 0, 0},
+    {"many", 50, 100, {3, .0005, .0005, .0005, .0005, .0005, .0005, .0005, .0005, .0005}, 0, 0, 0},
+    {"all", 50, 100, {.1, .1, .1, .1, .1, .1, .1, .1, .1, .02}, 0, 0, 0},
+    {"bursts", 50, 10, {0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3}, 1.5, 3, 0},
+    {"soak", 50, 20, {3, .2, .2, .2, .1, .1, .05, .05, .02, .05}, 5, 4, 600},
 };
 
 static struct {
@@ -83,13 +88,7 @@ static struct {
   int64_t cells, cell_ms, rate, seconds;
   bool kills;
   double used, least;
-} settings = {.load = loads,
-              .cells = 30,
-              .cell_ms = 500,
-              .rate = 1000,
-              .seconds = 45,
-              .used = 90,
-              .least = 80};
+} settings = {.load = loads, .cells = 30, .cell_ms = 500, .rate = 1000, .used = 90, .least = 80};
 
 /* --- a child ------------------------------------------------------------------------------------
  */
@@ -342,6 +341,9 @@ static void read_arguments(int count, char **arguments) {
       if (strcmp(arguments[i], "--load") == 0 && strcmp(value, loads[n].name) == 0)
         settings.load = &loads[n];
   }
+  bool lasts = settings.load->seconds > 0;
+  if (settings.seconds == 0) settings.seconds = lasts ? settings.load->seconds : 45;
+  settings.kills = settings.kills || lasts;
   if (url != NULL && getenv(url) != NULL) url = getenv(url);
   if (url == NULL || settings.seconds < 1)
     give_up(

@@ -317,7 +317,7 @@ static const struct {
     {"burst=2", "token-bucket"},
     {"queue=2", "leaky-bucket"},
     {"hold=5s", NULL},
-    {"debt=0", "fixed-window, sliding-window, quota and token-bucket"},
+    {"debt=0", "fixed-window, sliding-window, quota, token-bucket and shared-window"},
     {"lease=1ms", "fixed-window, sliding-window, quota, token-bucket and in-flight"},
     {"most=9000", NULL},
     {"name=x", NULL},

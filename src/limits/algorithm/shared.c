@@ -6,12 +6,17 @@
  *     look        GET the own count, and what says how much may be lent; nothing, where the level has stopped
  *                 the tenant in this cell before and stops all that it asks now
  *     take_back   SUB from the own count, and from B, or, where nothing is decided, from F as well
+ *     settle      up: ADD to B, and GET what says how much may be lent; down: SUB from B in the cell of the stamp
  *
  * Promises. What is charged within a floor is admitted by the own count alone: so no other tenant can take
  * it, and all floors of a cell come to Cf at the most. What is lent is admitted on the B that its own
  * addition returned, with all cells that can still change read behind that. Of all that are lent in cells
  * m-N to m, the one that added last saw all others, and left room for every floor that may come after it.
  * What is charged in vain, or counts in F and B at once while it moves, only denies.
+ *
+ * What a request really cost is settled in B, wherever the request was charged, and never in the own count: up it
+ * is lent, to L + D, and takes no floor; down the tenant's floor in that cell stays used by the whole charge. So
+ * a floor that turns out smaller leaves Cf less of itself than B has lost.
  *
  * F is never read of the current cell, as Cf stands for it: so a floor needs no word with those who lend.
  *
@@ -140,6 +145,10 @@ static const weir_ask *asking(const weir_rule_state *r) {
 /* Whether it is one of others=. */
 static bool is_other(const weir_rule_state *r) {
   return asking(r)->weight == 0 && r->rule->others > 0;
+}
+
+static bool is_settled(const weir_rule_state *r) {
+  return asking(r)->kind == WEIR_SETTLE;
 }
 
 /* How many share what others have, as far as that is known; 0: it comes new. */
@@ -286,6 +295,11 @@ static int64_t shared_room(const weir_rule_state *r, const weir_ask *ask) {
 static int64_t shared_count(weir_rule_state *r, int64_t cost) {
   weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
+  if (is_settled(r)) {
+    memory->cells[r->rule->cells].lent += cost;
+    state->kept += cost;
+    return 0;
+  }
   bool is_lent = cost > 0 ? cost > floor_left(r) : memory->own > own_floor(r);
   memory->own += cost;
   if (!is_lent) {
@@ -372,6 +386,9 @@ static void answer_cell(weir_rule_state *r, const weir_operation *operation) {
   weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
   weir_pool_cell *cell = &memory->cells[operation->counter.index - memory->first];
+  if (operation->kind == WEIR_SUB && is_settled(r) && operation->outcome == WEIR_DONE &&
+      r->place < memory->first + r->rule->cells)
+    cell->lent = weir_count_of(operation->value);
   if (operation->kind == WEIR_SUB) return;
   if (operation->kind == WEIR_ADD) r->charged = true;
   if (operation->counter.entry == POOL_LENT) {
@@ -451,16 +468,19 @@ static weir_operation *plan_mark(weir_rule_state *r, weir_operation_kind kind, i
 }
 
 /* What may be lent rests on B of all cells, and on F of those that are final. A cell that was read as that is read
- * no more: from then on it only becomes smaller. */
+ * no more: from then on it only becomes smaller. Where real costs make it so, and there is no room without, it is read once
+ * more in each cell. */
 static void plan_cells(weir_rule_state *r, bool makes_level) {
   const weir_settings *settings = r->frame->settings;
+  bool shrinks = r->rule->debt > 0 && free_of_level(r) < 0;
   const weir_shared_memory *memory = r->memory;
   int64_t width = r->rule->cell_us, current = r->place;
   bool ahead = (r->frame->now_us + settings->ahead_us) / width > current;
   for (int64_t cell = memory->first > 0 ? memory->first : 0; cell < current; cell++) {
     int64_t read_us = memory->cells[cell - memory->first].read_us;
     bool known = read_us >= (cell + 1) * width + settings->final_us && settings->cached_cells;
-    if (known && read_us <= r->frame->now_us) continue;
+    bool is_old = shrinks && read_us + width <= r->frame->now_us;
+    if (known && read_us <= r->frame->now_us && !is_old) continue;
     plan_pool(r, WEIR_GET, cell, POOL_LENT);
     if (!makes_level && r->frame->now_us < (cell + 1) * width + settings->final_us) continue;
     plan_pool(r, WEIR_GET, cell, POOL_FLOORS);
@@ -530,11 +550,21 @@ static void plan_floors(weir_rule_state *r, weir_operation_kind kind, int64_t fl
   if (newcomers > 0) plan_pool(r, kind, r->place, POOL_NEWCOMERS)->delta = newcomers;
 }
 
+/* An overrun: nothing of the level is asked. */
+static void plan_loan(weir_rule_state *r, int64_t cost) {
+  plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = cost;
+  plan_cells(r, false);
+}
+
 /* What the tenant's own count was said to be decides where the charge goes. What then is above the floor moves
  * to B, in this order: at no moment is it in neither. */
 static void plan_charge(weir_rule_state *r) {
   const weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
+  if (is_settled(r)) {
+    if (r->step == 0) plan_loan(r, r->charge);
+    return;
+  }
   bool comes = is_other(r) && knows_others(r) && sharers(r) == 0 && !state->comes;
   int64_t floors = within_floor(r);
   if (r->step == 0) {
@@ -601,6 +631,10 @@ static void plan_telling(weir_rule_state *r) {
  * lent in B, what is within a floor where it was charged. */
 static void plan_take_back(weir_rule_state *r) {
   const shared_state *state = r->state;
+  if (is_settled(r)) {
+    if (r->step == 0) plan_pool(r, WEIR_SUB, r->place, POOL_LENT)->delta = r->unused;
+    return;
+  }
   if (r->step == 0) {
     int64_t lent = state->lent - state->kept;
     if (lent > r->unused) lent = r->unused;
@@ -641,9 +675,34 @@ static bool is_clear(const weir_rule_state *r) {
   return true;
 }
 
+/* Where a charge of this stamp counts, as far as it does. */
+static int64_t settled_cell(const weir_rule_state *r) {
+  return asking(r)->at_us / r->rule->cell_us;
+}
+
+static bool counts_still(const weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  int64_t cell = settled_cell(r);
+  return cell >= memory->first && cell <= r->place + 1;
+}
+
+static void plan_settled_look(weir_rule_state *r) {
+  if (r->step > 0) return;
+  plan_pool(r, WEIR_GET, r->place, POOL_LENT);
+  plan_cells(r, false);
+  if (!counts_still(r)) return;
+  plan_pool(r, WEIR_GET, settled_cell(r), POOL_FLOORS);
+  plan_pool(r, WEIR_GET, settled_cell(r), POOL_LENT);
+  if (r->rule->others > 0) plan_pool(r, WEIR_GET, settled_cell(r), POOL_OTHERS);
+}
+
 static void plan_look(weir_rule_state *r) {
   const weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
+  if (is_settled(r)) {
+    plan_settled_look(r);
+    return;
+  }
   if (r->step == 0) {
     state->recalls = state->reads = is_stopped_again(r);
     if (state->recalls) return;
@@ -679,6 +738,7 @@ static void shared_plan(weir_rule_state *r, weir_phase phase) {
 
 static void shared_expect(weir_rule_state *r, int64_t cost) {
   const weir_shared_memory *memory = r->memory;
+  if (is_settled(r)) return; /* it is not in the own count */
   weir_expect_count(r, r->place, r->rule->cells, memory->own, cost);
 }
 
@@ -692,12 +752,25 @@ int64_t weir_floor_away(const weir_rule *rule, const weir_ask *ask, const void *
   return (int64_t)((before + mine) / part->whole - before / part->whole);
 }
 
-/* No tenant goes back, as no request of one says where it was charged. */
+/* Of a settlement: what was read of the cell of the stamp has to hold it. */
 static bool shared_refund(weir_rule_state *r, const weir_ask *ask, int64_t cost) {
+  const weir_shared_memory *memory = r->memory;
+  int64_t cell = settled_cell(r);
   (void)ask;
-  (void)cost;
   r->unused = 0;
+  if (cell < memory->first) return true; /* it counts no more */
+  if (!counts_still(r)) return false;
+  const weir_pool_cell *there = &memory->cells[cell - memory->first];
+  if (there->floors + there->others + there->lent < cost) return false;
+  r->place = cell;
+  r->unused = cost;
   return true;
+}
+
+static int64_t shared_overrun(const weir_rule_state *r, int64_t cost) {
+  int64_t room = lendable(r) + r->rule->debt;
+  if (room < 0) room = 0;
+  return cost < room ? cost : room;
 }
 
 /* What others have changed since is not known, so nothing is told without the store. */
@@ -725,7 +798,7 @@ const weir_method weir_shared_method = {
     .memory_bytes = sizeof(weir_shared_memory),
     .cell_bytes = sizeof(weir_pool_cell),
     .state_bytes = sizeof(shared_state),
-    .operations_most = 2 * WEIR_SHARED_CELLS_MOST + 16, /* each cell is read up to three times */
+    .operations_most = 2 * WEIR_SHARED_CELLS_MOST + 20, /* each cell is read up to three times */
     .ttl_us = shared_ttl_us,
     .begin = shared_begin,
     .blind = weir_always_blind,
@@ -737,6 +810,7 @@ const weir_method weir_shared_method = {
     .figures = shared_figures,
     .expect = shared_expect,
     .refund = shared_refund,
+    .overrun = shared_overrun,
     .recall = shared_recall,
     .known = shared_known,
     .forget = shared_forget,

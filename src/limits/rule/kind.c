@@ -22,7 +22,8 @@ const weir_kind weir_kinds[WEIR_RULE_KINDS] = {
     [WEIR_LEAKY_BUCKET] = {"leaky-bucket", "lb", WEIR_KIND_MOVES | WEIR_KIND_PLACES, 1,
                            WEIR_LIMIT_MOST},
     [WEIR_IN_FLIGHT] = {"in-flight", "if", WEIR_KIND_HELD | WEIR_KIND_LEASES, 1, WEIR_LIMIT_MOST},
-    [WEIR_SHARED_WINDOW] = {"shared-window", "sh", WEIR_KIND_SLIDES | WEIR_KIND_SHARED, 1,
+    [WEIR_SHARED_WINDOW] = {"shared-window", "sh",
+                            WEIR_KIND_SLIDES | WEIR_KIND_SHARED | WEIR_KIND_SETTLES, 1,
                             WEIR_LIMIT_MOST},
 };
 
