@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -19,14 +20,18 @@ typedef struct scene {
 
 /* The first decision makes the connection and greets; the clock keeps the pace of nothing, and the
  * test is over long before it matters. */
-static void open_scene(scene *s, const char *rules) {
+static void open_scene_with(scene *s, const char *const *arguments, const char *rules) {
   char url[SERVER_URL_BYTES];
   weir_limiter_options options = {.deadline_us = 10 * SECOND_US, .clock_error_us = 1000};
-  s->server = server_start_redis(SERVER_IPV4, NULL);
+  s->server = server_start_redis(SERVER_IPV4, arguments);
   s->plain = plain_connect(s->server);
   server_url(&s->server, 1, "timeout=30s", url);
   world_open(&s->w, url, rules, &options);
   world_peek(&s->w, "somebody else", 1);
+}
+
+static void open_scene(scene *s, const char *rules) {
+  open_scene_with(s, NULL, rules);
 }
 
 static void close_scene(scene *s) {
@@ -36,8 +41,8 @@ static void close_scene(scene *s) {
 }
 
 static long long commands(const scene *s) {
-  static const char *const all[] = {"zadd", "zscore", "pexpire", "set", "get",
-                                    "del",  "incrby", "decrby",  "pttl"};
+  static const char *const all[] = {"zadd",   "zscore", "pexpire", "set",  "get",   "del",
+                                    "incrby", "decrby", "pttl",    "mget", "increx"};
   long long sum = 0;
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
     sum += plain_calls(s->plain, all[i]);
@@ -174,8 +179,48 @@ static void a_full_key_is_looked_at_and_seldom_charged(void **state) {
   }
 }
 
+/* Where the server has INCREX a charge is one command, a denial by it too, and nothing of it is written. */
+static void what_a_charge_needs_and_a_denial(void **state) {
+  static const char *const with_module[] = {"--loadmodule", WEIR_INCREX_MODULE, NULL};
+  static const struct row {
+    const char *rules;
+    int charge[2], denial[2]; /* on a plain server, and with INCREX */
+  } rows[] = {{"fixed-window:99/1m", {2, 1}, {5, 1}},
+              {"sliding-window:99/1m", {2, 1}, {5, 1}},
+              {"quota:99/1m", {2, 1}, {5, 1}},
+              {"fixed-window:99/1m;fixed-window:999/1h", {4, 2}, {11, 5}}};
+  enum { ROWS = sizeof rows / sizeof rows[0], WARM = 100 };
+  (void)state;
+  for (int bounded = 0; bounded < 2; bounded++) {
+    for (size_t i = 0; i < ROWS; i++) {
+      scene s;
+      open_scene_with(&s, bounded ? with_module : NULL, rows[i].rules);
+      world_set(&s.w, 31 * SECOND_US);
+      for (int n = 0; n < WARM; n++) {
+        world_take(&s.w, "w", 1);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+      }
+      world_take(&s.w, "k", 1);
+      world_take(&s.w, "k", 90);
+      long long before = commands(&s);
+      assert_true(world_take(&s.w, "k", 3).allowed);
+      long long charge = commands(&s) - before;
+      before = commands(&s);
+      assert_false(world_take(&s.w, "k", 9).allowed);
+      long long denial = commands(&s) - before;
+      print_message("%-52s %s: %lld commands for a charge, %lld for a denial\n", rows[i].rules,
+                    bounded ? "INCREX" : "plain", charge, denial);
+      assert_int_equal(charge, rows[i].charge[bounded]);
+      assert_int_equal(denial, rows[i].denial[bounded]);
+      assert_int_equal(world_peek(&s.w, "k", 1).remaining, 5);
+      close_scene(&s);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_a_charge_needs_and_a_denial),
       cmocka_unit_test(a_busy_token_bucket_needs_two_commands),
       cmocka_unit_test(a_bucket_that_is_gone_begins_again_in_one_decision),
       cmocka_unit_test(a_place_needs_five_commands),

@@ -6,6 +6,7 @@
  *     weir_model --brief    the same, but of each mutant the first run that its check ends
  *     weir_model --bounded [NAME]   ordinary scopes on a store with bounds; no mutants
  *     weir_model --mixed [NAME]     the same, and it keeps none for client 1
+ *     weir_model --contrary [NAME]  and it refuses whatever has one, so that bounds are always too low
  *     weir_model NAME       one scope or mutant
  *
  * Exits 0 when every check holds in every scope and every mutant is caught by its check. */
@@ -118,20 +119,24 @@ static void run_mutants(const struct job *job, struct tally *tally) {
   }
 }
 
+static const struct mutant *store_called(const char *option) {
+  if (strcmp(option, "--bounded") == 0) return &no_mutant_bounded;
+  if (strcmp(option, "--mixed") == 0) return &no_mutant_mixed;
+  return strcmp(option, "--contrary") == 0 ? &no_mutant_contrary : NULL;
+}
+
 int main(int argc, char **argv) {
   struct job job = {.store = &no_mutant};
   struct tally tally = {.ran = 0};
+  const struct mutant *store;
   if (argc > 1 && strcmp(argv[1], "--deep") == 0)
     job.deep = true;
   else if (argc > 1 && strcmp(argv[1], "--tables") == 0)
     job.tables = true;
   else if (argc > 1 && strcmp(argv[1], "--brief") == 0)
     job.tables = job.brief = true;
-  else if (argc > 1 && strcmp(argv[1], "--bounded") == 0) {
-    job.store = &no_mutant_bounded;
-    job.only = argv[2];
-  } else if (argc > 1 && strcmp(argv[1], "--mixed") == 0) {
-    job.store = &no_mutant_mixed;
+  else if (argc > 1 && (store = store_called(argv[1])) != NULL) {
+    job.store = store;
     job.only = argv[2];
   } else if (argc > 1)
     job.only = argv[1];

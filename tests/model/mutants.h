@@ -26,6 +26,7 @@ struct mutant {
   bool saturates;   /* SUB stops at 0 */
   bool bounded;     /* no mistake: as by INCREX, ADD keeps its bound, and SUB makes no key of 0 */
   bool ignores;     /* nor this: no bound is kept for client 1 */
+  bool contrary;    /* nor this: every bound is met, whatever it was */
   bool creates;     /* RAISE without refresh creates what is absent */
   bool resends;     /* what got no answer is sent again */
   bool late_admits; /* the policy answers who is late as if the store were away */
@@ -90,7 +91,7 @@ struct mutant {
   weir_turn (*resume)(weir_machine *machine, int64_t now_us, bool late, weir_operation *operations);
 };
 
-extern const struct mutant no_mutant, no_mutant_bounded, no_mutant_mixed;
+extern const struct mutant no_mutant, no_mutant_bounded, no_mutant_mixed, no_mutant_contrary;
 
 /* One table per file mutants_*.c. */
 extern const struct mutant window_mutants[];
@@ -103,6 +104,8 @@ extern const struct mutant other_mutants[];
 extern const size_t other_mutant_count;
 extern const struct mutant class_mutants[];
 extern const size_t class_mutant_count;
+extern const struct mutant bound_mutants[];
+extern const size_t bound_mutant_count;
 extern const struct mutant in_flight_mutants[];
 extern const size_t in_flight_mutant_count;
 extern const struct mutant deadline_mutants[];

@@ -134,7 +134,7 @@ static bool is_full(const struct model *model, const struct client *client,
   bool plain = store->ignores && client == &model->world->clients[1];
   int64_t there = key != NULL && key->present ? key->value : operation->seed;
   if (operation->kind != WEIR_ADD || operation->floor == 0 || !store->bounded || plain ||
-      there + operation->delta < operation->floor)
+      (!store->contrary && there + operation->delta < operation->floor))
     return false;
   operation->value = there;
   operation->outcome = WEIR_FULL;

@@ -140,6 +140,7 @@ void story_operation(const struct model *model, const struct sent *sent) {
   }
   if (operation->outcome == WEIR_ABSENT) story_print(model, ": absent");
   if (operation->outcome == WEIR_CONFLICT) story_print(model, ": conflict");
+  if (operation->outcome == WEIR_FULL) story_print(model, ": refused");
   if (operation->outcome != WEIR_DONE || !gives) return;
   story_print(model, ": ");
   print_value(model, operation, operation->value);
