@@ -242,6 +242,55 @@ class Given(Speaks):
         self.assertEqual(told["allowed"], 1)
 
 
+class Told(Speaks):
+    """What operators see."""
+
+    def status(self, server):
+        admin = server.connect("admin")
+        told = json.loads(http(admin, get("/status.json"))[1])
+        admin.close()
+        return told
+
+    def test_classes_are_counted(self):
+        server = Server(allow(CONFIG))
+        self.addCleanup(server.end)
+        self.speak(server)
+        for words in (("CLASS", "batch"),) * 7 + (("CLASS", "free"),) * 3 + ((),):
+            self.client.ask("WEIR.TAKE", "api", "c", *words)
+        self.client.ask("WEIR.TAKE", "api", "c", "CLASS", "x" * 30)  # no value of a label
+        self.client.ask("WEIR.TAKE", "pair", "d", "d", "CLASS", "batch")
+        self.assertEqual(self.client.ask("WEIR.TAKE", "tiered", "root", "CLASS", "batch")[1], 1)
+        series = 'weir_serve_class_decisions_total{limiter="%s",class="%s",decision="%s"}'
+        for limiter, name, decision, count in (
+                ("api", "batch", "allowed", 7), ("api", "batch", "denied", 1), ("api", "free", "allowed", 2),
+                ("api", "free", "denied", 1), ("api", "", "allowed", 1), ("api", "", "denied", 0),
+                ("tiered", "", "allowed", 1), ("places", "batch", "denied", 0)):
+            self.assertEqual(server.metric(series % (limiter, name, decision)), count, (limiter, name, decision))
+        rows = {row["name"]: row for row in self.status(server)["limiters"]}
+        self.assertEqual(rows["api"]["classes"], [
+            {"class": "batch", "allowed": 7, "denied": 1}, {"class": "free", "allowed": 2, "denied": 1},
+            {"class": "", "allowed": 1, "denied": 0}])
+        self.assertNotIn("classes", rows["plain"])
+
+    def test_tenants_are_shown_as_keys_are(self):
+        for log_keys, shown in (("plain", "no\\x00rth"), ("off", None)):
+            server = Server(GIVEN_CONFIG.replace("resp: {", "resp: {" + ALL, 1).replace(
+                "tenant: header:X-Team", "tenant: header:X-Team, log_keys: " + log_keys))
+            self.addCleanup(server.end)
+            self.speak(server)
+            while self.fields("WEIR.TAKE", "pool", "all", "TENANT", b"no\0rth", "COST", "20")["allowed"] == 1:
+                pass
+            self.assertEqual(self.fields("WEIR.TAKE", "pool", "all", "TENANT", "south", "COST", "2")["allowed"], 1)
+            told = self.status(server)
+            self.assertTrue(next(one for one in told["limiters"] if one["name"] == "pool")["shared"])
+            if shown is None:
+                self.assertEqual((told["tenants"]["top"], told["stopped_tenants"]["top"]), ([], []))
+                continue
+            self.assertEqual([(one["key"], one["limiter"]) for one in told["tenants"]["top"]], [(shown, "pool"), ("south", "pool")])
+            self.assertEqual(told["tenants"]["top"][1]["admitted"], 2)
+            self.assertEqual([(one["key"], one["denied"]) for one in told["stopped_tenants"]["top"]], [(shown, 1)])
+
+
 class Stores(Speaks):
     def test_far_stores_decide_it_as_near_ones(self):
         for kind in ("memcached", "redis"):

@@ -141,6 +141,9 @@ typedef struct weir_reply_subject {
   weir_config_headers headers; /* of the limiter */
   const char *key;
   size_t key_length;
+  const char *class_name; /* that it was decided for; NULL: none */
+  const char *tenant;     /* the same */
+  size_t tenant_length;
   const char *id;   /* what the caller names the request by */
   size_t id_length; /* 0: by nothing */
 } weir_reply_subject;

@@ -348,6 +348,33 @@ static bool may_name_tenants(const weir_config *config, const weir_config_limite
   return may;
 }
 
+static void add_class(builder *self, weir_named *named, const char *name) {
+  weir_registry *registry = self->registry;
+  if (weir_named_find_class(registry, named, name) != SIZE_MAX) return;
+  if (!weir_array_grow(&registry->classes, &registry->class_room, registry->class_count + 1,
+                       sizeof *registry->classes)) {
+    self->has_memory = false;
+    return;
+  }
+  snprintf(registry->classes[registry->class_count++].name, WEIR_CLASS_NAME_BYTES, "%s", name);
+  named->class_count++;
+}
+
+/* Tiers may have classes of their own: as many as one rule may have are counted. */
+static void add_classes(builder *self, weir_named *named) {
+  enum { MOST = 8 };
+  char name[WEIR_CLASS_NAME_BYTES];
+  named->first_class = self->registry->class_count;
+  for (size_t i = 0; named->tiers != NULL && i <= named->config->tier_count; i++) {
+    const weir_limiter *limiter = i == 0 ? named->own : named->tiers[i - 1];
+    for (size_t j = 0; limiter != NULL && named->class_count < MOST; j++) {
+      if (weir_limiter_read_class(limiter, j, name) != WEIR_OK) break;
+      add_class(self, named, name);
+    }
+  }
+  if (named->class_count > 0) add_class(self, named, "");
+}
+
 /* What the file says of classes and tenants must mean something to a rule of the limiter or of a tier; and
  * each rule with classes must have the one that is given to all others. */
 static void check_given(builder *self, weir_named *named) {
@@ -415,6 +442,7 @@ static void add_named(builder *self, const weir_config_limiter *config) {
   for (size_t i = 0; named->tiers != NULL && i < config->tier_count; i++)
     named->holds |= weir_registry_holds(named->tiers[i]);
   check_given(self, named);
+  add_classes(self, named);
 
   uint32_t mark = weir_hash_table_mark(&registry->by_name, config->name, strlen(config->name));
   const weir_named **entered = weir_hash_table_add(&registry->by_name, mark);
@@ -585,6 +613,7 @@ void weir_registry_release(weir_registry *registry) {
   weir_hash_table_clean_up(&registry->by_group_name);
   weir_config_destroy(registry->config);
   free(registry->warnings);
+  free(registry->classes);
   free(registry->limiters);
   free(registry->stores);
   free(registry->named);
@@ -666,6 +695,15 @@ weir_target weir_named_target(const weir_named *named, const void *key, size_t l
   if (tier->kind == WEIR_CONFIG_TIER_UNLIMITED) target.kind = WEIR_TARGET_UNLIMITED;
   if (tier->kind == WEIR_CONFIG_TIER_BLOCKED) target.kind = WEIR_TARGET_BLOCKED;
   return target;
+}
+
+size_t weir_named_find_class(const weir_registry *registry, const weir_named *named,
+                             const char *class_name) {
+  const char *wanted = class_name != NULL ? class_name : "";
+  for (size_t i = 0; i < named->class_count; i++)
+    if (strcmp(registry->classes[named->first_class + i].name, wanted) == 0)
+      return named->first_class + i;
+  return SIZE_MAX;
 }
 
 weir_named_entry weir_named_find_entry(const weir_named *named, const void *key, size_t length) {

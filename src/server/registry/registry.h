@@ -236,6 +236,11 @@ weir_calendar weir_calendar_at(weir_config_unit unit, int64_t now_s);
 
 enum { WEIR_NAMED_PREFIX_MOST = WEIR_CONFIG_NAME_MOST + 1 };
 
+/* A class that requests of a limiter may be of: one of its rule, or of a tier's. */
+typedef struct weir_named_class {
+  char name[WEIR_CLASS_NAME_BYTES]; /* "": those of none */
+} weir_named_class;
+
 /* A limiter of the configuration. Read it; only registry.c writes. */
 typedef struct weir_named {
   const weir_config_limiter *config;       /* its name, cost, enforced, headers, log_keys, key */
@@ -246,6 +251,8 @@ typedef struct weir_named {
   weir_limiter **tiers; /* in the order of the configuration; NULL: unlimited or blocked */
   bool holds;           /* one of these does: weir_registry_holds() */
   bool needs_tenant;    /* one of these is asked with tenants */
+  size_t first_class,
+      class_count; /* in registry->classes, that of none the last; 0: no rule has any */
   weir_keymap overrides, allow, block;
 } weir_named;
 
@@ -262,6 +269,8 @@ typedef struct weir_registry {
   weir_config *config;
   weir_named *named; /* in the order of the file */
   size_t named_count;
+  weir_named_class *classes; /* of all limiters */
+  size_t class_count, class_room;
   weir_named_group *groups; /* in the order of the file */
   size_t group_count;
   weir_descriptors *descriptors; /* the domains of the descriptor files; there may be none */
@@ -374,6 +383,10 @@ typedef struct weir_named_entry {
   size_t length;
 } weir_named_entry;
 weir_named_entry weir_named_find_entry(const weir_named *named, const void *key, size_t length);
+
+/* Where requests of this class are counted, of registry->classes; SIZE_MAX: nowhere. NULL: of none. */
+size_t weir_named_find_class(const weir_registry *registry, const weir_named *named,
+                             const char *class_name);
 
 /* Whether the limiter denies this key; else the key is in shadow mode. `enforced` keys of 10,000 are
  * denied: those of the limiter's name and key whose hash is least, so they are the same at each

@@ -222,7 +222,18 @@ static json_t *group_of(const weir_named_group *group, const weir_served_row *ro
   return row_of(row, members, group->members[0]->config->store->name, enforced);
 }
 
-static json_t *limiters_of(const weir_registry *registry, const weir_served_table *table) {
+static json_t *classes_of(const weir_registry *registry, const weir_named *named,
+                          const weir_class_counts *sum) {
+  json_t *list = json_array();
+  for (size_t i = named->first_class; i < named->first_class + named->class_count; i++)
+    json_array_append_new(
+        list, json_pack("{ss sI sI}", "class", registry->classes[i].name, "allowed",
+                        (json_int_t)sum[i].allowed, "denied", (json_int_t)sum[i].denied));
+  return list;
+}
+
+static json_t *limiters_of(const weir_registry *registry, const weir_served_table *table,
+                           const weir_class_counts *classes) {
   const weir_config *config = registry->config;
   const weir_descriptors *descriptors = registry->descriptors;
   json_t *list = json_array();
@@ -232,6 +243,9 @@ static json_t *limiters_of(const weir_registry *registry, const weir_served_tabl
     json_t *row = row_of(&table->rows[i], limiter->rule, limiter->store->name, limiter->enforced);
     if (registry->named[i].holds && registry->named[i].own != NULL)
       json_object_set_new(row, "places", row_of_places(registry->named[i].own));
+    if (registry->named[i].needs_tenant) json_object_set_new(row, "shared", json_true());
+    if (classes != NULL && registry->named[i].class_count > 0)
+      json_object_set_new(row, "classes", classes_of(registry, &registry->named[i], classes));
     json_array_append_new(list, row);
   }
   for (size_t i = 0; i < registry->group_count && named + i < WEIR_STATUS_LIMITERS_MOST; i++)
@@ -281,6 +295,10 @@ static json_t *stores_of(const weir_registry *registry) {
 
 /* The keys of which there is most, and how many limiters let theirs be shown, in whichever form. */
 static json_t *keys_of(const weir_service *service, weir_served_keys kind, int64_t now_us) {
+  static const char *const counted[] = {[WEIR_SERVED_DENIED] = "denied",
+                                        [WEIR_SERVED_OVERRUN] = "overrun",
+                                        [WEIR_SERVED_TENANTS] = "admitted",
+                                        [WEIR_SERVED_STOPPED] = "denied"};
   const weir_registry *registry = service->front->turn.registry;
   weir_sketch merged;
   json_t *list = json_array();
@@ -290,9 +308,8 @@ static json_t *keys_of(const weir_service *service, weir_served_keys kind, int64
     const weir_sketch_entry *entry = &merged.entries[i];
     json_array_append_new(
         list, json_pack("{ss ss sb sI sI}", "limiter", entry->key.limiter, "key", entry->key.text,
-                        "hashed", entry->key.log_keys == WEIR_CONFIG_LOG_KEYS_HASHED,
-                        kind == WEIR_SERVED_DENIED ? "denied" : "overrun", (json_int_t)entry->count,
-                        "error", (json_int_t)entry->error));
+                        "hashed", entry->key.log_keys == WEIR_CONFIG_LOG_KEYS_HASHED, counted[kind],
+                        (json_int_t)entry->count, "error", (json_int_t)entry->error));
   }
   for (size_t i = 0; i < registry->named_count; i++)
     shown += registry->named[i].config->log_keys != WEIR_CONFIG_LOG_KEYS_OFF;
@@ -330,18 +347,21 @@ static void write_status(weir_service *service, weir_bytes *out) {
   const weir_registry *registry = service->front->turn.registry;
   int64_t now_us = weir_monotonic_us();
   weir_served_table *table = weir_served_sum(&service->served);
+  weir_class_counts *classes = weir_served_sum_classes(&service->served);
   json_t *status = NULL;
   if (table != NULL)
     status = json_pack(
-        "{ss sI sI sb si sI sI sI sI so so so so so so so}", "version", WEIR_VERSION_TEXT, "at_us",
-        (json_int_t)now_us, "uptime_s", (json_int_t)(now_us - service->began_us) / 1000000,
+        "{ss sI sI sb si sI sI sI sI so so so so so so so so so}", "version", WEIR_VERSION_TEXT,
+        "at_us", (json_int_t)now_us, "uptime_s", (json_int_t)(now_us - service->began_us) / 1000000,
         "ending", service->is_draining, "loops", (int)service->served.count, "connections",
         (json_int_t)weir_serve_open_connections(&service->served), "generation",
         (json_int_t)service->reloads + 1, "reload_failures", (json_int_t)service->reload_failures,
         "limiters_in_all", (json_int_t)registry->named_count, "totals", totals_of(&service->served),
-        "limiters", limiters_of(registry, table), "stores", stores_of(registry), "denied_keys",
-        keys_of(service, WEIR_SERVED_DENIED, now_us), "overrun_keys",
-        keys_of(service, WEIR_SERVED_OVERRUN, now_us), "places", status_of_places(service),
+        "limiters", limiters_of(registry, table, classes), "stores", stores_of(registry),
+        "denied_keys", keys_of(service, WEIR_SERVED_DENIED, now_us), "overrun_keys",
+        keys_of(service, WEIR_SERVED_OVERRUN, now_us), "tenants",
+        keys_of(service, WEIR_SERVED_TENANTS, now_us), "stopped_tenants",
+        keys_of(service, WEIR_SERVED_STOPPED, now_us), "places", status_of_places(service),
         "warnings", warnings_of(registry));
   char *text = status != NULL ? json_dumps(status, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
   if (text != NULL)
@@ -350,6 +370,7 @@ static void write_status(weir_service *service, weir_bytes *out) {
     out->failed = true;
   free(text);
   json_decref(status);
+  free(classes);
   free(table);
 }
 

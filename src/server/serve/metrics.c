@@ -141,6 +141,32 @@ static void write_table(const weir_served_table *table, weir_bytes *out) {
     if (is_listed(table, i) && table->rows[i].name[0] != '/') write_settled(&table->rows[i], out);
 }
 
+/* Of the limiters that are listed: a class is one of a rule, so there are few. */
+static void write_classes(const weir_service *service, weir_bytes *out) {
+  const weir_registry *registry = service->front->turn.registry;
+  weir_class_counts *sum = weir_served_sum_classes(&service->served);
+  out->failed |= sum == NULL;
+  write_head("weir_serve_class_decisions_total", "counter",
+             "Requests by limiter and class, since the configuration was read; \"\": of none", out);
+  for (size_t i = 0; sum != NULL && i < registry->named_count && i < WEIR_STATUS_LIMITERS_MOST;
+       i++) {
+    const weir_named *named = &registry->named[i];
+    for (size_t j = named->first_class; j < named->first_class + named->class_count; j++) {
+      const struct {
+        const char *name;
+        uint64_t count;
+      } decisions[] = {{"allowed", sum[j].allowed}, {"denied", sum[j].denied}};
+      for (size_t k = 0; k < 2; k++)
+        weir_bytes_format(out,
+                          "weir_serve_class_decisions_total{limiter=\"%s\",class=\"%s\","
+                          "decision=\"%s\"} %llu\n",
+                          named->config->name, registry->classes[j].name, decisions[k].name,
+                          (unsigned long long)decisions[k].count);
+    }
+  }
+  free(sum);
+}
+
 /* KEY=VALUE/KEY: as in keys, but that a descriptor without value has none; quoted for a label. */
 static void write_path(const weir_domain *domain, const weir_descriptor *node, weir_bytes *out) {
   const weir_descriptor *parent = &domain->nodes[node->parent];
@@ -386,6 +412,7 @@ void weir_serve_write_metrics(weir_service *service, weir_bytes *out) {
   }
   write_library(registry, out);
   write_table(table, out);
+  write_classes(service, out);
   write_descriptors(service, out);
   write_throttle(registry, out);
   write_histograms(&service->served, out);

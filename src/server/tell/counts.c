@@ -90,6 +90,7 @@ void weir_served_init(weir_served *served, const weir_registry *registry, weir_d
 void weir_served_free(weir_served *served) {
   free(served->table);
   free(served->limits);
+  free(served->classes);
   pthread_mutex_destroy(&served->lock);
 }
 
@@ -106,23 +107,29 @@ static bool may_keep(const weir_registry *registry, const weir_sketch *sketch) {
 void weir_served_follow(weir_served *served, const weir_registry *registry) {
   weir_served_table *old = served->table;
   weir_served_limits *old_limits = served->limits;
+  weir_served_classes *old_classes = served->classes;
   weir_served_table *table = make_table(registry);
   size_t count = registry->descriptors->limits;
   weir_served_limits *limits = calloc(1, sizeof *limits + count * sizeof limits->rows[0]);
+  weir_served_classes *classes =
+      calloc(1, sizeof *classes + registry->class_count * sizeof classes->rows[0]);
   if (limits != NULL) limits->registry = registry;
+  if (classes != NULL) classes->registry = registry;
   if (table != NULL) add_table(registry, table, old);
-  if (table == NULL || limits == NULL)
+  if (table == NULL || limits == NULL || classes == NULL)
     weir_serve_log("there is not enough memory to count by limiter");
   pthread_mutex_lock(&served->lock);
   served->registry = registry;
   served->table = table;
   served->limits = limits;
+  served->classes = classes;
   for (size_t i = 0; i < WEIR_SERVED_KEYS; i++)
     for (size_t j = 0; j < 2; j++)
       if (!may_keep(registry, &served->keys[i][j])) served->keys[i][j] = (weir_sketch){0};
   pthread_mutex_unlock(&served->lock);
   free(old);
   free(old_limits);
+  free(old_classes);
 }
 
 /* --- adding ------------------------------------------------------------------------------------
@@ -198,6 +205,32 @@ static void note_settlement(weir_served *served, const weir_named *named, const 
   if (overrun > 0) note_key(served, WEIR_SERVED_OVERRUN, &told, (uint64_t)overrun, now_us);
 }
 
+/* An answer that has waited for a store may be of an older snapshot: its class is not counted. */
+static void note_class(weir_served *served, const weir_named *named, const weir_reply *reply) {
+  const weir_registry *registry = served->registry;
+  const weir_decision *decision = reply->decision;
+  bool is_current = named->index < registry->named_count && named == &registry->named[named->index];
+  if (!is_current || named->class_count == 0 || served->classes == NULL || decision == NULL) return;
+  size_t at = weir_named_find_class(registry, named, reply->of.class_name);
+  if (at == SIZE_MAX) return;
+  weir_class_counts *counts = &served->classes->rows[at];
+  weir_serve_count(decision->allowed ? &counts->allowed : &counts->denied, 1);
+}
+
+/* Shown as keys are. */
+static void note_tenant(weir_served *served, const weir_named *named, const weir_reply *reply,
+                        int64_t now_us) {
+  const weir_decision *decision = reply->decision;
+  if (reply->of.tenant == NULL || decision == NULL) return;
+  weir_reply of_tenant = *reply;
+  of_tenant.of.key = reply->of.tenant;
+  of_tenant.of.key_length = reply->of.tenant_length;
+  weir_denial_line told = {.reply = &of_tenant, .log_keys = named->config->log_keys};
+  bool is_denied = !decision->allowed || reply->is_shadowed;
+  note_key(served, is_denied ? WEIR_SERVED_STOPPED : WEIR_SERVED_TENANTS, &told,
+           is_denied ? 1 : (uint64_t)decision->cost, now_us);
+}
+
 void weir_served_note(weir_served *served, const weir_named *named, const weir_verb_row *verb,
                       const weir_reply *reply, weir_served_protocol protocol, int64_t now_us) {
   if (verb->flags & WEIR_VERB_SETTLES) note_settlement(served, named, reply, now_us);
@@ -212,7 +245,10 @@ void weir_served_note(weir_served *served, const weir_named *named, const weir_v
                                          : NULL;
   weir_config_log_keys log_keys =
       named != NULL ? named->config->log_keys : WEIR_CONFIG_LOG_KEYS_OFF;
-  if (note_row(row, reply, protocol) && !(verb->flags & WEIR_VERB_LOOKS))
+  bool looks = (verb->flags & WEIR_VERB_LOOKS) != 0;
+  if (named != NULL) note_class(served, named, reply);
+  if (named != NULL && !looks) note_tenant(served, named, reply, now_us);
+  if (note_row(row, reply, protocol) && !looks)
     note_denial(served, reply, log_keys, protocol, now_us);
 }
 
@@ -309,6 +345,22 @@ weir_limit_counts *weir_served_sum_limits(const weir_served_all *all) {
         weir_serve_count(&sum[j].hits[k], from->hits[k]);
       }
       weir_serve_count(&sum[j].near, from->near);
+    }
+    pthread_mutex_unlock(&served->lock);
+  }
+  return sum;
+}
+
+weir_class_counts *weir_served_sum_classes(const weir_served_all *all) {
+  const weir_registry *registry = all->front->registry;
+  weir_class_counts *sum = calloc(registry->class_count + 1, sizeof *sum);
+  for (unsigned i = 0; sum != NULL && i < all->count; i++) {
+    weir_served *served = all->loops[i];
+    pthread_mutex_lock(&served->lock);
+    bool is_same = served->classes != NULL && served->classes->registry == registry;
+    for (size_t j = 0; is_same && j < registry->class_count; j++) {
+      weir_serve_count(&sum[j].allowed, served->classes->rows[j].allowed);
+      weir_serve_count(&sum[j].denied, served->classes->rows[j].denied);
     }
     pthread_mutex_unlock(&served->lock);
   }

@@ -113,6 +113,8 @@ typedef struct weir_served_row {
 typedef enum weir_served_keys {
   WEIR_SERVED_DENIED,  /* in denials */
   WEIR_SERVED_OVERRUN, /* in cost beyond what was taken, charged or cut */
+  WEIR_SERVED_TENANTS, /* tenants in place of keys: in cost that was admitted */
+  WEIR_SERVED_STOPPED, /* the same, in denials */
   WEIR_SERVED_KEYS
 } weir_served_keys;
 
@@ -130,6 +132,16 @@ typedef struct weir_served_limits {
   weir_limit_counts rows[];      /* by weir_descriptor.limit */
 } weir_served_limits;
 
+/* The same of classes of limiters, by their place in registry->classes. */
+typedef struct weir_class_counts {
+  _Atomic uint64_t allowed, denied;
+} weir_class_counts;
+
+typedef struct weir_served_classes {
+  const weir_registry *registry;
+  weir_class_counts rows[];
+} weir_served_classes;
+
 typedef struct weir_served {
   weir_serve_counts counts;
   _Atomic uint64_t batches[WEIR_SERVED_BATCHES], batched;
@@ -139,6 +151,7 @@ typedef struct weir_served {
   pthread_mutex_t lock;                  /* of what follows, where the main thread reads it: */
   weir_served_table *table;              /* NULL: there was no memory for it */
   weir_served_limits *limits;            /* the same */
+  weir_served_classes *classes;          /* the same */
   int64_t window;                        /* since when the second sketch is: a number of windows */
   weir_sketch keys[WEIR_SERVED_KEYS][2]; /* of the window before and of this one */
 } weir_served;
@@ -194,6 +207,9 @@ weir_served_table *weir_served_sum(const weir_served_all *all);
 /* Sums the counts of all loops that have the main thread's snapshot, by weir_descriptor.limit. The
  * same. */
 weir_limit_counts *weir_served_sum_limits(const weir_served_all *all);
+
+/* The same of classes, by their place in registry->classes. */
+weir_class_counts *weir_served_sum_classes(const weir_served_all *all);
 
 /* The keys of which all loops have seen most, of the last one to two windows. Sorted. */
 void weir_served_merge(const weir_served_all *all, weir_served_keys kind, int64_t now_us,

@@ -208,5 +208,6 @@ void weir_turn_reply(const weir_turn *turn, const weir_answer *answer, weir_deci
       .costs = asked->costs != WEIR_NO_COSTS ? turn->costs + asked->costs : NULL,
       .cost_count = answer->is.request.cost_count,
   };
+  weir_turn_tell_extra(turn, asked, reply);
   turn_of(order)->reply(turn, answer, decision, reply);
 }

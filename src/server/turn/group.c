@@ -206,6 +206,7 @@ static void tell_member(const weir_turn *turn, const weir_answer *answer,
       .of.id = turn->bytes.data + answer->id,
       .of.id_length = answer->id_length,
       .retry_after_us = decision->retry_after_us};
+  weir_turn_tell_extra(turn, asked, reply);
 }
 
 static bool denies(const weir_reply *reply) {

@@ -60,3 +60,11 @@ weir_status weir_turn_say(weir_turn *turn, const weir_order_says *said, const we
 const weir_extra *weir_turn_write_extra(const weir_turn *turn, size_t extra) {
   return write_extra(&turn->extras[extra]);
 }
+
+void weir_turn_tell_extra(const weir_turn *turn, const weir_asked *one, weir_reply *reply) {
+  if (one->extra == WEIR_NO_EXTRA) return;
+  const weir_order_says *says = &turn->extras[one->extra].says;
+  if (says->class_length > 0) reply->of.class_name = says->class_name;
+  if (says->tenant_length > 0) reply->of.tenant = says->tenant;
+  reply->of.tenant_length = says->tenant_length;
+}

@@ -268,6 +268,9 @@ static inline const weir_extra *weir_turn_extra(const weir_turn *turn, const wei
   return one->extra != WEIR_NO_EXTRA ? weir_turn_write_extra(turn, one->extra) : NULL;
 }
 
+/* Tells what was said of it. */
+void weir_turn_tell_extra(const weir_turn *turn, const weir_asked *one, weir_reply *reply);
+
 /* Until when the request is worth deciding: those of one caller have the same end, so that all are
  * decided or none. */
 void weir_turn_set_end(weir_turn *turn, size_t request, int64_t until_us);
