@@ -19,6 +19,8 @@ LIMITERS = """limiters:
   held: {rule: "in-flight:3/10s"}
   own: {rule: "sliding-window:100/1h;quota:1000/1d,most=5000", limits: store}
   closed: {rule: "quota:9/1d,name=closed,most=5000", limits: store, absent: deny}
+  jobs: {rule: "sliding-window:100/1h;quota:50/1d,classes=low:20%|mid:60%", class_else: low}
+  pool: {rule: "shared-window:2480/1h,weights=north:5|south:3", tenant: header:X-Team}
 groups: {both: [api, api2]}
 """
 
@@ -110,6 +112,21 @@ class Explain(ProgramTest):
         self.set_limit("quota:9/1d,name=closed,most=5000", "closed:" + key, "none")
         [rule] = self.explain(key, "closed")["rules"]
         self.assertEqual((rule["key_limit"], rule["allowed"], rule["limit"]), ("none", True, 9))
+
+    def test_classes_and_tenants(self):
+        def limits(*words):
+            result = run("explain", "--json", *words, self.file, "jobs", "k")
+            self.assert_ends(result, 0)
+            return [rule["limit"] for rule in json.loads(result.stdout)["rules"]]
+
+        self.assertEqual([limits(), limits("--class", "mid")], [[100, 10], [100, 30]])
+        for name in ("high", ""):
+            self.assert_refused(run("explain", "--class", name, self.file, "jobs", "k"), "the limiter jobs has no class")
+        self.assert_refused(run("explain", "--class", "low", self.file, "api", "k"), "the limiter api has no class")
+        self.assert_refused(run("explain", self.file, "pool", "k"), "--tenant NAME is needed")
+        self.assert_refused(run("explain", "--tenant", "north", self.file, "api", "k"), "no tenants")
+        self.configure("memory:")
+        self.assert_ends(run("explain", "--tenant", "north", self.file, "pool", "k"), 0)
 
     def test_what_cannot_be_told(self):
         for arguments, status, says in (((), 2, "no FILE"), ((self.file,), 2, "no LIMITER"), ((self.file, "api"), 2, "no KEY"),

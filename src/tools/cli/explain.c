@@ -2,7 +2,7 @@
  *
  *     list, tier or rule ──> each rule alone ──> peeks of rising cost ──> how long each would wait
  *
- * A rule that stands alone counts as it does in its stack. Where keys have limits of their own, the
+ * A rule that stands alone counts as it does in its stack; one without classes is asked without any. Where keys have limits of their own, the
  * rule with most= reads the key's from the store, as the server does. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,6 +37,7 @@ typedef struct explained {
   const weir_named *named;
   const char *key;
   size_t key_length;
+  const char *class_name, *tenant; /* of the request; NULL: none */
   char *counted; /* the key in the store, without what the library puts around it */
   size_t counted_length;
   weir_target target;
@@ -55,7 +56,13 @@ static weir_status look(weir_limiter *limiter, const explained *one, int64_t cos
                           .key_length = one->counted_length,
                           .cost = cost,
                           .flags = WEIR_REQUEST_PEEK};
-  weir_status status = weir_limiter_decide(limiter, &request, 1, message);
+  weir_extra extra = WEIR_EXTRA_INIT;
+  const weir_extra *extras[] = {&extra};
+  char lowest[WEIR_CLASS_NAME_BYTES];
+  if (weir_limiter_read_class(limiter, 0, lowest) == WEIR_OK) extra.class_name = one->class_name;
+  extra.tenant = one->tenant;
+  extra.tenant_length = one->tenant != NULL ? strlen(one->tenant) : 0;
+  weir_status status = weir_decide_extra(&limiter, &request, extras, 1, message);
   *decision = request.decision;
   return status;
 }
@@ -141,13 +148,37 @@ static weir_status refuse_name(const weir_registry *registry, const char *name,
   return WEIR_BAD_ARGUMENT;
 }
 
+/* The class and tenant that a server would give the request, unless it is said here. */
+static weir_status set_extra(const weir_registry *registry, explained *one,
+                             const weir_cli_options *options, weir_message *message) {
+  const weir_named *named = one->named;
+  one->tenant = options->tenant;
+  one->class_name = options->class_name != NULL ? options->class_name : named->config->class_else;
+  if (one->target.kind != WEIR_TARGET_LIMITER) return WEIR_OK;
+  if (options->class_name != NULL &&
+      (options->class_name[0] == '\0' ||
+       weir_named_find_class(registry, named, options->class_name) == SIZE_MAX))
+    snprintf(message->text, sizeof message->text, "--class: the limiter %s has no class \"%s\"",
+             named->config->name, weir_cli_show(options->class_name).text);
+  else if (one->tenant == NULL &&
+           weir_limiter_check_extra(one->target.limiter, NULL, NULL) != WEIR_OK)
+    snprintf(message->text, sizeof message->text,
+             "the limiter %s is shared by tenants: --tenant NAME is needed", named->config->name);
+  else
+    return WEIR_OK;
+  return WEIR_BAD_ARGUMENT;
+}
+
 /* "api:alice": as docs/configuration.md says. */
-static weir_status find(const weir_registry *registry, explained *one, const char *name,
-                        weir_message *message) {
+static weir_status find(const weir_registry *registry, explained *one,
+                        const weir_cli_options *options, weir_message *message) {
+  const char *name = options->arguments[1];
   one->named = weir_registry_find(registry, name, strlen(name));
   if (one->named == NULL) return refuse_name(registry, name, message);
   one->target = weir_named_target(one->named, one->key, one->key_length);
   one->entry = weir_named_find_entry(one->named, one->key, one->key_length);
+  weir_status status = set_extra(registry, one, options, message);
+  if (status != WEIR_OK) return status;
   one->is_enforced = weir_named_enforces(one->named, one->key, one->key_length);
   one->counted_length = one->named->prefix_length + one->key_length;
   one->counted = malloc(one->counted_length + 1);
@@ -271,7 +302,7 @@ int weir_cli_explain(const weir_cli_options *options) {
   if (registry == NULL) {
     weir_cli_print_faults(faults);
   } else {
-    weir_status status = find(registry, &one, options->arguments[1], &message);
+    weir_status status = find(registry, &one, options, &message);
     exit_status =
         status == WEIR_OK ? tell(&one, options->json) : weir_cli_fail("", status, &message);
   }
