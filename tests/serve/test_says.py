@@ -1,9 +1,10 @@
 """What requests say of themselves: class and limit, over RESP and HTTP."""
 
 import json
+import random
 import unittest
 
-from server import BASE, Server, Store, http
+from server import BASE, Server, Store, command, http
 from speaks import Speaks
 from test_http import get, post
 
@@ -14,6 +15,7 @@ LIMITERS = """limiters:
   owed: {store: main, rule: "quota:10/1d,debt=5,classes=batch:6,name=owed"}
   plans: {store: main, rule: "quota:5/1d,name=plans,most=100"}
   both: {store: main, rule: "quota:10/1d,classes=batch:60%,name=both,most=1000"}
+  chance: {store: main, rule: "quota:10/1d,classes=batch:60%|free:80%,name=chance,most=100"}
   places: {store: main, rule: "in-flight:4/1h,classes=batch:2"}
   tiered: {store: main, rule: "quota:10/1d,classes=batch:6,name=tiered", tiers: {free: unlimited, no: blocked}, overrides: {root: free, eve: no}}
 """
@@ -69,14 +71,42 @@ class Says(Speaks):
                  ("WEIR.TAKE", "plain", "t"), ("WEIR.TAKE", "both", "t", "CLASS", "gold"),
                  ("WEIR.TAKE", "both", "t", "LIMIT", "20", "CLASS", "batch"),
                  ("WEIR.TAKE", "both", "t", "LIMIT", "1001"), ("WEIR.TAKE", "both", "t", "LIMIT", "1000", "COST", "988")]
-        self.client.send(b"".join(b"*%d\r\n" % len(w) + b"".join(b"$%d\r\n%s\r\n" % (len(x), x.encode()) for x in w)
-                                  for w in words))
+        self.client.send(b"".join(command(*each) for each in words))
         told = [self.client.reply() for _ in words]
         fields = [dict(zip(t[::2], t[1::2])) if isinstance(t, list) else str(t) for t in told]
         self.assertEqual([(f["allowed"], f["limit"]) if isinstance(f, dict) else 0 for f in fields],
                          [(1, 6), (1, 10), (0, 6), (1, 12), (1, 10), 0, (0, 12), 0, (1, 1000)])
         self.assertIn('the class "gold" is none of this limiter: accepted are batch, or none', fields[5])
         self.assertIn("accepted are 1 to 1000", fields[7])
+
+    def test_each_is_decided_by_what_it_says(self):
+        """Thousands by chance, good and bad, fifty in each write: what is admitted is what the figures say, in their order."""
+        chance = random.Random(44)
+        classes = {None: 100, "batch": 60, "free": 80}
+        used = {}
+        for _ in range(60):
+            words, wanted = [], []
+            for _ in range(50):
+                key, cost = "m%d" % chance.randrange(8), chance.randint(1, 4)
+                name, limit = chance.choice([None, "batch", "free", "gold"]), chance.choice([None, 5, 20, 100, 101])
+                words.append(["WEIR.TAKE", "chance", key, "COST", cost] + (["CLASS", name] if name else []) +
+                             (["LIMIT", limit] if limit else []))
+                if name == "gold" or limit == 101:
+                    wanted.append(None)
+                    continue
+                most = (limit or 10) * classes[name] // 100
+                fits = used.get(key, 0) + cost <= most
+                used[key] = used.get(key, 0) + cost * fits
+                wanted.append((int(fits), most, max(0, most - used[key]) if cost <= most else -1))
+            self.client.send(b"".join(command(*each) for each in words))
+            for each, expected in zip(words, wanted):
+                told = self.client.reply()
+                if expected is None:
+                    self.assertEqual(told[:5], "-ERR ", each)
+                    continue
+                self.assertEqual((told[1], told[3], told[5]), expected, each)
+        for key, cost in used.items():
+            self.assertEqual(self.left("chance", key, "LIMIT", 100), 100 - cost)
 
     def test_a_limit_is_that_of_the_request(self):
         self.assertEqual(self.take("plans", "a", "COST", "5")["remaining"], 0)
@@ -300,9 +330,8 @@ class Stores(Speaks):
             self.addCleanup(server.end)
             self.speak(server)
             for _ in range(2):  # in one turn: the loop hands them to a thread beside it
-                words = ["WEIR.TAKE", "api", "far", "COST", "3", "CLASS", "batch"]
-                self.client.send(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(x), x.encode()) for x in words))
-            self.client.send(b"*4\r\n$9\r\nWEIR.TAKE\r\n$4\r\npair\r\n$1\r\nf\r\n$1\r\nf\r\n")
+                self.client.send(command("WEIR.TAKE", "api", "far", "COST", 3, "CLASS", "batch"))
+            self.client.send(command("WEIR.TAKE", "pair", "f", "f"))
             told = [self.client.reply() for _ in range(3)]
             self.assertEqual([(t[1], t[3]) for t in told[:2]], [(1, 6), (1, 6)])
             self.assertEqual(self.fields("WEIR.TAKE", "api", "far", "CLASS", "batch")["allowed"], 0)
