@@ -147,6 +147,7 @@ static const effect effects[] = {
     [WEIR_CLI_REAL_FIELD] = {.text = MEMBER(real_field)},
     [WEIR_CLI_DURATION_FIELD] = {.text = MEMBER(duration_field)},
     [WEIR_CLI_CLASS_FIELD] = {.text = MEMBER(class_field)},
+    [WEIR_CLI_TENANT_FIELD] = {.text = MEMBER(tenant_field)},
     [WEIR_CLI_TOP] = {.integer = MEMBER(top), .most = 10000},
     [WEIR_CLI_RECOMMEND] = {.text = MEMBER(recommend)},
     [WEIR_CLI_GENERATE] = {.text = MEMBER(generate)},

@@ -53,6 +53,7 @@ typedef struct weir_cli_options {
   const char *real_field;                  /* the same; NULL: what it cost before */
   const char *duration_field;              /* NULL: requests hold nothing */
   const char *class_field;                 /* NULL: requests are of none */
+  const char *tenant_field;                /* NULL: requests name none */
   int64_t top;                             /* 0: not given */
   const char *recommend;                   /* NULL: not given */
   int64_t processes;                       /* that may use the same keys; 0: not given */

@@ -124,18 +124,21 @@ static int attack(const weir_cli_options *options, const char *const *rules, siz
 static bool fields_are_of_logs(const weir_cli_options *options) {
   const char *made_up = options->attack ? "attack" : options->generate != NULL ? "generate" : NULL;
   const char *recommends = options->recommend != NULL ? "recommend" : NULL;
+  const char *beside = options->duration_field != NULL ? "duration"
+                       : options->real_field != NULL   ? "real"
+                                                       : recommends;
   const struct {
     const char *name, *field, *not_with;
   } fields[] = {
       {"duration", options->duration_field, options->real_field != NULL ? "real" : NULL},
       {"real", options->real_field, recommends},
-      {"class", options->class_field,
-       options->duration_field != NULL ? "duration"
-       : options->real_field != NULL   ? "real"
-                                       : recommends},
+      {"class", options->class_field, beside},
+      {"tenant", options->tenant_field, options->class_field != NULL ? "class" : beside},
   };
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    const char *with = made_up != NULL ? made_up : fields[i].not_with;
+    bool made_of_keys = fields[i].field == options->tenant_field && !options->attack &&
+                        weir_cli_tenant_is_key(options);
+    const char *with = made_up != NULL && !made_of_keys ? made_up : fields[i].not_with;
     if (fields[i].field == NULL || with == NULL) continue;
     weir_cli_error("simulate: --%s is for logs: --%s does not go with it", fields[i].name, with);
     return false;
@@ -165,5 +168,6 @@ int weir_cli_simulate(const weir_cli_options *options) {
   if (options->attack) return attack(options, rules, rule_count);
   if (options->recommend != NULL) return weir_cli_simulate_recommend(options, rules, rule_count);
   if (options->duration_field != NULL) return weir_cli_simulate_held(options, rules, rule_count);
+  if (options->tenant_field != NULL) return weir_cli_simulate_tenants(options, rules, rule_count);
   return measure(options, rules, rule_count);
 }

@@ -3,6 +3,7 @@
 #define WEIR_CLI_SIMULATE_H
 
 #include <jansson.h>
+#include <string.h>
 #include <weir/http.h>
 
 #include "logs/access_log.h"
@@ -13,6 +14,7 @@
 #include "simulate/held.h"
 #include "simulate/record.h"
 #include "simulate/simulation.h"
+#include "simulate/tenants.h"
 
 /* --- which of a log take part -------------------------------------------------------------------
  *
@@ -36,6 +38,7 @@ typedef struct weir_cli_selection {
   int cost;                    /* the field that says it; WEIR_ACCESS_ALL: each costs 1 */
   int real;     /* the same of what it cost in truth; WEIR_ACCESS_ALL: it is not asked */
   int class;    /* the same of which class it is of */
+  int tenant;   /* the same of who asks */
   int duration; /* the same of how long it took, in units of: */
   int64_t duration_unit_us;
   weir_access_others others;
@@ -63,6 +66,7 @@ typedef enum weir_cli_selected {
 typedef struct weir_cli_selected_request {
   weir_access_text key;        /* within the line or the selection, good until the next request */
   weir_access_text class_name; /* the same; of length 0: of none */
+  weir_access_text tenant;     /* the same; of length 0: it was not asked */
   int64_t cost, real, duration_us;
 } weir_cli_selected_request;
 
@@ -88,6 +92,7 @@ typedef struct weir_cli_arrival {
   const char *key; /* good until the next one */
   size_t key_length;
   weir_access_text class_name; /* as long as the key; of length 0: of none */
+  weir_access_text tenant;     /* the same; of length 0: it was not asked */
   int64_t cost;
   int64_t real;        /* of a log, where it was asked for, ... */
   int64_t duration_us; /* ... and this as well */
@@ -123,7 +128,7 @@ typedef struct weir_cli_input {
   weir_cli_source *latest;    /* whose request was handed out; NULL: none was */
   uint64_t lines;             /* read so far, of all files */
   weir_cli_progress progress; /* of that, between its begin and end */
-  uint64_t keyless;           /* lines of an access log without what is the key */
+  uint64_t keyless;           /* lines of an access log without what is the key, or the tenant */
   uint64_t filtered;          /* lines that --status or --path leave out */
   uint64_t malformed;         /* how many; the first of them: */
   weir_cli_malformed first[WEIR_CLI_MALFORMED_SHOWN];
@@ -143,12 +148,13 @@ void weir_cli_input_close(weir_cli_input *input);
 weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arrival,
                                   weir_message *message);
 
-/* Requests are read into these; NULL: not wanted. With `held`, nothing else is. */
+/* Requests are read into these; NULL: not wanted. With `held` or `tenants`, nothing else is. */
 typedef struct weir_cli_readers {
   weir_simulation *simulation;
   weir_record *record;
   weir_reals *reals;
   weir_held *held;
+  weir_tenants *tenants;
 } weir_cli_readers;
 
 /* Reads all of it into these. The exit status, after one line on stderr where it is not 0. */
@@ -172,6 +178,21 @@ typedef struct weir_cli_found {
  * or with --json one object a line, the input's, then a rule's each. With --top it says of so many
  * keys all that the record knows; else less, of a few. */
 int weir_cli_simulate_report(const weir_cli_options *options, const weir_cli_found *found);
+
+/* Of that what is told of the input; with `held`, what was in flight as well. False: not enough memory. */
+bool weir_cli_simulate_report_input(const weir_cli_options *options,
+                                    const weir_simulation *simulation, const weir_cli_input *input,
+                                    const weir_held *held);
+
+/* Prints how shared windows would have divided their limits among tenants, and as a picture. */
+int weir_cli_simulate_tenants(const weir_cli_options *options, const char *const *rules,
+                              size_t rule_count);
+
+/* Whether --tenant means the key of a trace or of made-up requests, not a field of a log. */
+static inline bool weir_cli_tenant_is_key(const weir_cli_options *options) {
+  return options->tenant_field != NULL && strcmp(options->tenant_field, "key") == 0 &&
+         (options->format == WEIR_CLI_FORMAT_AUTO || options->format == WEIR_CLI_FORMAT_TRACE);
+}
 
 /* Prints what rules on what is in flight would have denied, of requests with their durations; and
  * as a picture, what was in flight over time. */

@@ -54,6 +54,7 @@ static const char *fields_named(const weir_cli_options *options) {
   return options->duration_field != NULL ? "--key, --cost or --duration"
          : options->real_field != NULL   ? "--key, --cost or --real"
          : options->class_field != NULL  ? "--key, --cost or --class"
+         : options->tenant_field != NULL ? "--key, --cost or --tenant"
                                          : "--key or --cost";
 }
 
@@ -123,6 +124,14 @@ static bool parse_trace(const char *text, size_t length, weir_cli_arrival *arriv
                                 .key_length = request.key_length,
                                 .cost = request.cost};
   return true;
+}
+
+/* All ask one pool, whose tenants the keys are. */
+static void make_key_tenant(weir_cli_arrival *arrival) {
+  static const char all[] = "all";
+  arrival->tenant = (weir_access_text){arrival->key, arrival->key_length};
+  arrival->key = all;
+  arrival->key_length = sizeof all - 1;
 }
 
 /* The first line that is good in one of the formats settles which it is. */
@@ -206,10 +215,13 @@ static weir_status take_line(weir_cli_input *input, weir_cli_source *source, con
                                         .key = request.key.at,
                                         .key_length = request.key.length,
                                         .class_name = request.class_name,
+                                        .tenant = request.tenant,
                                         .cost = request.cost,
                                         .real = request.real,
                                         .duration_us = request.duration_us};
   }
+  if (good && source->has_next && weir_cli_tenant_is_key(input->options))
+    make_key_tenant(&source->next);
   if (!good) note_malformed(input, source, source->line, &why);
   source->next.line = source->line;
   return WEIR_OK;
@@ -245,8 +257,9 @@ static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message
   const weir_cli_options *options = input->options;
   bool of_logs = options->key != NULL || options->cost_field != NULL ||
                  options->real_field != NULL || options->duration_field != NULL ||
-                 options->class_field != NULL || options->trust != NULL ||
-                 options->status != NULL || options->path != NULL;
+                 options->class_field != NULL ||
+                 (options->tenant_field != NULL && !weir_cli_tenant_is_key(options)) ||
+                 options->trust != NULL || options->status != NULL || options->path != NULL;
   source->has_next = false;
   while (!source->has_next) {
     const char *text;
@@ -266,7 +279,14 @@ static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message
     if (good && of_logs && source->format == WEIR_CLI_FORMAT_TRACE) {
       weir_message_set(message,
                        "a trace names its keys and costs itself: --key, --cost, --real, "
-                       "--duration, --class, --trust, --status and --path are for logs");
+                       "--duration, --class, --tenant FIELD (but for --tenant key), --trust, "
+                       "--status and --path are for logs");
+      good = false;
+    }
+    if (good && weir_cli_tenant_is_key(options) && source->format > WEIR_CLI_FORMAT_TRACE) {
+      weir_message_set(message,
+                       "--tenant key is of a trace: of a log accepted are fields as for --key, and "
+                       "with --format json the member \"key\"");
       good = false;
     }
     if (good) continue;
@@ -277,16 +297,21 @@ static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message
   return true;
 }
 
+static const char *keep_text(char **to, const char *text, size_t length) {
+  char *kept = *to;
+  if (length > 0) memcpy(kept, text, length);
+  *to += length;
+  return kept;
+}
+
 /* Texts are good until the next line is read: keeps those of a request. False: not enough memory. */
 static bool keep_texts(weir_cli_source *source, weir_cli_arrival *request) {
-  size_t length = request->key_length + request->class_name.length;
+  size_t length = request->key_length + request->class_name.length + request->tenant.length;
   if (!weir_array_grow(&source->kept, &source->kept_room, length, 1)) return false;
-  memcpy(source->kept, request->key, request->key_length);
-  request->key = source->kept;
-  if (request->class_name.length == 0) return true;
-  char *behind = source->kept + request->key_length;
-  memcpy(behind, request->class_name.at, request->class_name.length);
-  request->class_name.at = behind;
+  char *to = source->kept;
+  request->key = keep_text(&to, request->key, request->key_length);
+  request->class_name.at = keep_text(&to, request->class_name.at, request->class_name.length);
+  request->tenant.at = keep_text(&to, request->tenant.at, request->tenant.length);
   return true;
 }
 
@@ -342,6 +367,7 @@ weir_cli_step weir_cli_input_next(weir_cli_input *input, weir_cli_arrival *arriv
                            .key_length = generated.key_length,
                            .class_name = {generated.class_name, strlen(generated.class_name)},
                            .cost = 1};
+    if (weir_cli_tenant_is_key(input->options)) make_key_tenant(arrival);
     return WEIR_CLI_ARRIVAL;
   }
 
@@ -376,6 +402,15 @@ static weir_status read_into(const weir_cli_input *input, const weir_cli_readers
                             .cost = (uint32_t)a->cost};
     return weir_held_add(into->held, &span, a->key, a->key_length, message);
   }
+  if (into->tenants != NULL) {
+    const weir_tenant_request request = {.time_us = a->time_us,
+                                         .pool = a->key,
+                                         .pool_length = a->key_length,
+                                         .name = a->tenant.at,
+                                         .name_length = a->tenant.length,
+                                         .cost = a->cost};
+    return weir_tenants_request(into->tenants, &request, message);
+  }
   if (into->record != NULL &&
       !weir_record_add(into->record, a->time_us, a->key, a->key_length, a->cost))
     return WEIR_NO_MEMORY;
@@ -395,7 +430,8 @@ static weir_status read_into(const weir_cli_input *input, const weir_cli_readers
 }
 
 int weir_cli_input_read(weir_cli_input *input, const weir_cli_readers *readers) {
-  const char *key = input->options->key != NULL ? input->options->key : "client";
+  const char *other = input->options->tenant_field != NULL ? "all" : "client";
+  const char *key = input->options->key != NULL ? input->options->key : other;
   weir_status status = WEIR_OK;
   weir_message message = {""};
   weir_cli_arrival a;
@@ -412,7 +448,8 @@ int weir_cli_input_read(weir_cli_input *input, const weir_cli_readers *readers) 
   }
   if (input->latest != NULL || (input->keyless == 0 && input->malformed == 0)) return 0;
   if (input->keyless > 0)
-    weir_cli_error("--key \"%s\": no line has it", weir_cli_show(key).text);
+    weir_cli_error("--key \"%s\"%s: no line has it", weir_cli_show(key).text,
+                   input->options->tenant_field != NULL ? ", and --tenant" : "");
   else
     weir_cli_error("%s: no line is a request; line %" PRIu64 ": %s",
                    weir_cli_show(input->first[0].name).text, input->first[0].line,

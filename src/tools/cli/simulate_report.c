@@ -36,7 +36,8 @@ static void print_input(const weir_simulation *simulation, const weir_cli_input 
     printf("line %" PRIu64 ": %s\n", line->line, line->reason.text);
   }
   if (input->keyless > 0)
-    printf("lines without what --key limits: %" PRIu64 ", left out\n", input->keyless);
+    printf("lines without what --key limits%s: %" PRIu64 ", left out\n",
+           input->options->tenant_field != NULL ? ", or a tenant" : "", input->keyless);
   if (input->filtered > 0)
     printf("lines that --status or --path leave out: %" PRIu64 "\n", input->filtered);
   if (simulation->out_of_order > 0)
@@ -371,13 +372,18 @@ static bool rule_json(const weir_cli_found *found, size_t i, int64_t top) {
   return print_object(object, complete);
 }
 
+bool weir_cli_simulate_report_input(const weir_cli_options *options,
+                                    const weir_simulation *simulation, const weir_cli_input *input,
+                                    const weir_held *held) {
+  if (options->json) return input_json(simulation, input, held);
+  print_input(simulation, input);
+  return true;
+}
+
 int weir_cli_simulate_report(const weir_cli_options *options, const weir_cli_found *found) {
   const weir_simulation *simulation = found->simulation;
-  bool enough = true;
-  if (options->json) {
-    enough = input_json(simulation, found->input, found->held);
-  } else {
-    print_input(simulation, found->input);
+  bool enough = weir_cli_simulate_report_input(options, simulation, found->input, found->held);
+  if (!options->json) {
     if (found->held != NULL) {
       print_held(simulation, found->held);
     } else {

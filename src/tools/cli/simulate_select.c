@@ -152,10 +152,14 @@ bool weir_cli_selection_init(weir_cli_selection *selection, const weir_cli_optio
   weir_message why;
   *selection = (weir_cli_selection){
       .format = options->format, .status = options->status, .path = options->path};
-  if (!read_key(selection, options->key != NULL ? options->key : "client")) return false;
+  const char *key = options->tenant_field != NULL ? "all" : "client"; /* one pool of all tenants */
+  if (!read_key(selection, options->key != NULL ? options->key : key)) return false;
   if (!read_cost(selection, "cost", options->cost_field, &selection->cost) ||
       !read_cost(selection, "real", options->real_field, &selection->real) ||
       !read_name(selection, "class", options->class_field, &selection->class) ||
+      !read_name(selection, "tenant",
+                 weir_cli_tenant_is_key(options) ? NULL : options->tenant_field,
+                 &selection->tenant) ||
       !read_duration(selection, options->duration_field))
     return false;
   if (options->status != NULL && !read_status(options->status)) return false;
@@ -258,6 +262,8 @@ weir_cli_selected weir_cli_select(weir_cli_selection *selection, const weir_acce
     selection->key[written++] = ' ';
   }
   if (written > 0) request->key = (weir_access_text){selection->key, written - 1};
+  if (selection->tenant != WEIR_ACCESS_ALL) request->tenant = access->fields[selection->tenant];
+  if (selection->tenant != WEIR_ACCESS_ALL && request->tenant.length == 0) return WEIR_CLI_KEYLESS;
   if (selection->class != WEIR_ACCESS_ALL) request->class_name = access->fields[selection->class];
   weir_cli_selected found = WEIR_CLI_SELECTED;
   if (selection->cost != WEIR_ACCESS_ALL)

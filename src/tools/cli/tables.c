@@ -161,7 +161,6 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .summary = "hold rules against an exact window on a trace or an access log",
             .examples =
                 "weir simulate --rule sliding-window:20/1m --rule token-bucket:20/1m access.log\n"
-                "weir simulate --rule in-flight:9/10s --duration took --format json a.log\n"
                 "weir simulate --rule sliding-window:20/1m --recommend keys:0.1% access.log\n",
             .details =
                 "Runs each rule by itself on the same requests, on their own time, and says\n"
@@ -169,7 +168,9 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
                 "denied, and what it costs. No server is asked. Malformed lines are counted\n"
                 "and left out.\n"
                 "With --duration requests hold a place from their begin to their end: it says how\n"
-                "many were in flight at once, and what in-flight rules would have denied.\n",
+                "many were in flight at once, and what in-flight rules would have denied.\n"
+                "With --tenant it says how shared windows would have divided their limits among\n"
+                "tenants, beside max-min fairness, a fixed split and first come first served.\n",
             .exits = exits_of_work,
         },
     [WEIR_CLI_BENCH] =
@@ -387,6 +388,8 @@ const weir_cli_option_row weir_cli_options_known[] = {
      "of a log: seconds it took; then --rule is in-flight:N/T", NULL},
     {WEIR_CLI_CLASS_FIELD, "class", "FIELD", SIMULATE,
      "of a log: which of the classes= of a rule it is of", NULL},
+    {WEIR_CLI_TENANT_FIELD, "tenant", "FIELD", SIMULATE,
+     "its tenant, of a trace key; --rule is shared-window:N/T", "key"},
     {WEIR_CLI_TOP, "top", "N", SIMULATE, "say more of the N keys denied most, 1 to 10000", NULL},
     {WEIR_CLI_RECOMMEND, "recommend", "GOAL", SIMULATE,
      "the limit that denies keys:0.1%, not key:NAME, or 0.1%", NULL},

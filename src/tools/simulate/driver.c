@@ -14,17 +14,21 @@ static int64_t or_default(int64_t given, int64_t otherwise) {
   return given != 0 ? given : otherwise;
 }
 
-weir_status weir_driver_init(weir_driver *driver, const char *rule,
-                             const weir_limiter_options *options, weir_message *message) {
+static weir_status parse(weir_driver *driver, const char *rule, const weir_limiter_options *options,
+                         weir_message *message) {
   *driver = (weir_driver){.version = 1};
-  weir_status status =
-      weir_stack_parse(rule, (uint32_t)or_default(options->processes, WEIR_DEFAULT_PROCESSES),
-                       &driver->stack, message);
-  if (status != WEIR_OK) return status;
+  return weir_stack_parse(rule, (uint32_t)or_default(options->processes, WEIR_DEFAULT_PROCESSES),
+                          &driver->stack, message);
+}
+
+static weir_status refuse_tenants_and_places(const weir_driver *driver, weir_message *message) {
   for (size_t i = 0; i < driver->stack.count; i++) {
     if (weir_rule_is_shared(&driver->stack.rules[i])) {
-      weir_message_set(message, "rule %zu (%s): the requests do not say who their tenants are",
-                       i + 1, weir_rule_kind_name(driver->stack.rules[i].kind));
+      weir_message_set(
+          message,
+          "rule %zu (%s): the requests do not say who their tenants are; --tenant FIELD "
+          "names what does, in place of --recommend, --real, --class and --attack",
+          i + 1, weir_rule_kind_name(driver->stack.rules[i].kind));
       return WEIR_BAD_RULE;
     }
     if (!weir_rule_is_held(&driver->stack.rules[i])) continue;
@@ -34,7 +38,10 @@ weir_status weir_driver_init(weir_driver *driver, const char *rule,
                      i + 1, weir_rule_kind_name(driver->stack.rules[i].kind));
     return WEIR_BAD_RULE;
   }
+  return WEIR_OK;
+}
 
+static weir_status begin(weir_driver *driver, const weir_limiter_options *options) {
   /* The defaults of a limiter whose store answers within 20 ms. */
   weir_settings *settings = &driver->settings;
   *settings = (weir_settings){
@@ -57,6 +64,23 @@ weir_status weir_driver_init(weir_driver *driver, const char *rule,
   driver->machine = weir_machine_init(memory, &driver->stack, &driver->settings);
   driver->round = calloc(weir_machine_operations_most(&driver->stack), sizeof *driver->round);
   return driver->round != NULL ? WEIR_OK : WEIR_NO_MEMORY;
+}
+
+weir_status weir_driver_init(weir_driver *driver, const char *rule,
+                             const weir_limiter_options *options, weir_message *message) {
+  weir_status status = parse(driver, rule, options, message);
+  if (status == WEIR_OK) status = refuse_tenants_and_places(driver, message);
+  return status == WEIR_OK ? begin(driver, options) : status;
+}
+
+weir_status weir_driver_init_shared(weir_driver *driver, const char *rule,
+                                    const weir_limiter_options *options, weir_message *message) {
+  weir_status status = parse(driver, rule, options, message);
+  if (status != WEIR_OK) return status;
+  if (driver->stack.count == 1 && weir_rule_is_shared(&driver->stack.rules[0]))
+    return begin(driver, options);
+  weir_message_set(message, "--tenant is for rules that have tenants: \"%.60s\" has none", rule);
+  return WEIR_BAD_RULE;
 }
 
 void weir_driver_clean_up(weir_driver *driver) {

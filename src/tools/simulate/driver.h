@@ -13,7 +13,7 @@
  * expire in that order: sorted arrays, with what has expired cut off in front.
  */
 
-enum { WEIR_PLACES = WEIR_PLACE_ENTRY + 1 };
+enum { WEIR_PLACES = WEIR_PLACE_TENANT + 1 };
 
 typedef struct weir_stored_counter {
   int64_t index;
@@ -74,6 +74,9 @@ typedef struct weir_driver {
 /* `options`: as for a limiter; its clock and its store options play no part. */
 weir_status weir_driver_init(weir_driver *driver, const char *rule,
                              const weir_limiter_options *options, weir_message *message);
+/* The same of one shared-window, for requests that name their tenants. */
+weir_status weir_driver_init_shared(weir_driver *driver, const char *rule,
+                                    const weir_limiter_options *options, weir_message *message);
 void weir_driver_clean_up(weir_driver *driver);
 
 /* False: not enough memory. */

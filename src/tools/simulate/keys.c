@@ -563,6 +563,7 @@ void weir_subject_pack(const weir_subject *subject, const weir_driver *driver, i
   pack_memo(packer, subject->driven.memo, driver->memo_bytes, base_us);
   for (size_t i = 0; i < driver->stack.count * WEIR_PLACES; i++) {
     const weir_slots *place = &subject->driven.places[i];
+    if (i % WEIR_PLACES == WEIR_PLACE_TENANT) continue; /* of pools, which are no subjects */
     if (i % WEIR_PLACES == WEIR_PLACE_ENTRY)
       pack_entries(packer, place, base_us);
     else
@@ -581,6 +582,7 @@ bool weir_subject_unpack(weir_subject *subject, const weir_driver *driver, int64
   unpack_memo(at, subject->driven.memo, driver->memo_bytes, base_us);
   for (size_t i = 0; i < driver->stack.count * WEIR_PLACES; i++) {
     weir_slots *place = &subject->driven.places[i];
+    if (i % WEIR_PLACES == WEIR_PLACE_TENANT) continue;
     bool entries = i % WEIR_PLACES == WEIR_PLACE_ENTRY;
     if (entries ? !unpack_entries(at, place, base_us) : !unpack_counters(at, place, base_us))
       return false;
