@@ -109,7 +109,9 @@ class Numbers(ProgramTest):
         self.assert_refused(run("reset", "--rule", shares, "k"), "has no reset")
         self.assert_refused(run("simulate", "--rule", shares, "/dev/null"), "tenants")
         short = "shared-window:6000/1m,weights=a:1"  # its cells are shorter than the deadline of a trace
-        self.assert_refused(run("replay", "--rule", short, "/dev/null"), "tenants, which no line of a trace names")
+        self.assert_refused(run("replay", "--rule", short, "/dev/null"), "asked with tenants", "--tenant key")
+        self.assert_refused(run("replay", "--rule", short, "--tenant", "user", "/dev/null"), "of a trace key is accepted")
+        self.assert_refused(run("replay", "--rule", RULE, "--tenant", "key", stdin=b"1 a\n"), "stdin:1", "no tenants")
         self.assertIn("tenants", said(run("bench", "--store", "memory:", "--rule", shares).stderr).decode())
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
             config.write(f'stores: {{default: {{url: "memory:"}}}}\nlimiters:\n  api: {{rule: "{shares}"}}\n')

@@ -66,6 +66,31 @@ class AgainstReplay(ProgramTest):
                 trace.flush()
                 self.compare(self.rules("20/10s"), 20, "10s", trace.name)
 
+    def test_tenants_are_admitted_as_by_the_library(self):
+        # Each tenant apart, under limits that stop some by the level and some by the bound.
+        weights = "weights=k0:4|k1:1|k2:1"
+        for rule in (f"shared-window:150/15s,cells=8,floors=60%,{weights}", f"shared-window:600/50s,cells=20,{weights}"):
+            for seed, costs in ((1, (1,)), (2, (1, 1, 3))):
+                with self.subTest(rule, seed=seed), tempfile.NamedTemporaryFile() as trace:
+                    # At most 100 ms apart: some 10 ask in each second, and k3 is not named.
+                    chance, now_ms = random.Random(seed), 1_600_000_000_000
+                    for _ in range(4000):
+                        now_ms += chance.choice((0, 0, 1, 10, 30, 100))
+                        trace.write(f"{now_ms} k{chance.choice((0, 1, 1, 2, 3, 3, 3))} {chance.choice(costs)}\n".encode())
+                    trace.flush()
+                    given = ("--tenant", "key", "--deadline", "100ms", "--rule", rule)
+                    simulated = run("simulate", "--json", "--processes", "1", *given, trace.name)
+                    self.assert_ends(simulated, 0)
+                    shares = json.loads(simulated.stdout.splitlines()[1])["shares"]
+                    replayed = run("replay", *given, trace.name)
+                    self.assert_ends(replayed, 0)
+                    admitted = {}
+                    for line in replayed.stdout.splitlines():
+                        _, key, cost, decision = line.split(b"\t")[:4]
+                        admitted[key] = admitted.get(key, 0) + (int(cost) if decision == b"allowed" else 0)
+                    self.assertEqual({one["tenant"].encode(): one["admitted"] for one in shares}, admitted)
+                    self.assertLess(sum(admitted.values()), sum(one["cost"] for one in shares))
+
     def test_in_bursts(self):
         for seed in range(3):
             with tempfile.NamedTemporaryFile() as trace:

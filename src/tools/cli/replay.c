@@ -46,6 +46,7 @@ typedef struct replay {
   weir_trace_file *file;
   weir_cli_session session;
   bool json, quiet;
+  bool has_tenants;     /* the keys are tenants */
   bool is_connected;    /* by the first line that is good: a bad one does not even connect */
   int64_t now_us;       /* the trace's own clock */
   bool holds;           /* the rules are held */
@@ -241,6 +242,25 @@ static weir_status replay_real(replay *run, const weir_trace_request *line) {
   return WEIR_OK;
 }
 
+/* --- tenants ------------------------------------------------------------------------------------
+ */
+
+/* With --tenant key all lines ask one pool, whose tenants their keys are. */
+static weir_status take(replay *run, const weir_trace_request *line, weir_decision *decision) {
+  static const char pool[] = "all";
+  if (!run->has_tenants)
+    return weir_limiter_take(run->session.limiter, line->key, line->key_length, line->cost,
+                             decision, &run->message);
+  weir_extra extra = WEIR_EXTRA_INIT;
+  const weir_extra *extras[] = {&extra};
+  weir_request request = {.key = pool, .key_length = sizeof pool - 1, .cost = line->cost};
+  extra.tenant = line->key;
+  extra.tenant_length = line->key_length;
+  weir_status status = weir_decide_extra(&run->session.limiter, &request, extras, 1, &run->message);
+  *decision = request.decision;
+  return status;
+}
+
 /* --- lines -------------------------------------------------------------------------------------
  */
 
@@ -259,9 +279,7 @@ static weir_status replay_line(replay *run, const char *text, size_t length) {
    * can be asked again, and a trace can wait. */
   weir_status status = WEIR_TIMEOUT;
   for (int tries = 0; status == WEIR_TIMEOUT && tries < TRIES_MOST; tries++)
-    status = run->holds ? enter(run, &line, &decision)
-                        : weir_limiter_take(run->session.limiter, line.key, line.key_length,
-                                            line.cost, &decision, &run->message);
+    status = run->holds ? enter(run, &line, &decision) : take(run, &line, &decision);
   if (status == WEIR_OK && line.estimates) status = keep_estimate(run, &line, &decision);
   if (status != WEIR_OK) return status;
 
@@ -314,7 +332,7 @@ static int replay_all(replay *run) {
   return weir_cli_fail(place, status, &run->message);
 }
 
-/* No line of a trace says who its tenant is. A limiter of its own tells so: that of the trace may be refused
+/* A line of a trace says who its tenant is only if its key is that. A limiter of its own tells so: that of the trace may be refused
  * for its long deadline, as if another would help. */
 static weir_status refuse_shares(const char *rule, weir_message *message) {
   weir_store *store = NULL;
@@ -329,8 +347,8 @@ static weir_status refuse_shares(const char *rule, weir_message *message) {
   if (!is_shared) return WEIR_OK;
   weir_message_set(
       message,
-      "a shared-window is asked with tenants, which no line of a trace names: accepted "
-      "are the other algorithms");
+      "a shared-window is asked with tenants: accepted are the other algorithms, and --tenant key, "
+      "which makes each key a tenant of one pool");
   return WEIR_BAD_RULE;
 }
 
@@ -338,7 +356,13 @@ int weir_cli_replay(const weir_cli_options *options) {
   const char *path = options->argument_count > 0 ? options->arguments[0] : "-";
   replay run = {.name = strcmp(path, "-") == 0 ? "stdin" : path,
                 .json = options->json,
+                .has_tenants = options->tenant_field != NULL,
                 .quiet = options->quiet};
+  if (run.has_tenants && strcmp(options->tenant_field, "key") != 0) {
+    weir_cli_error("--tenant \"%s\": of a trace key is accepted",
+                   weir_cli_show(options->tenant_field).text);
+    return WEIR_EXIT_USAGE;
+  }
   weir_hash_table_init(&run.open, sizeof(open_key *), is_of_key, NULL);
   run.file = weir_trace_file_open(path, &run.message);
   if (run.file == NULL) {
@@ -350,7 +374,7 @@ int weir_cli_replay(const weir_cli_options *options) {
   limiter_options.least_ttl_us = LEAST_TTL_US;
   limiter_options.renew = WEIR_RENEW_BY_CALLER;
   if (limiter_options.processes == 0) limiter_options.processes = 1; /* its keys are its own */
-  weir_status status = refuse_shares(options->rule, &run.message);
+  weir_status status = run.has_tenants ? WEIR_OK : refuse_shares(options->rule, &run.message);
   if (status == WEIR_OK)
     status = weir_cli_session_open(options, &limiter_options, &run.session, &run.message);
   if (status == WEIR_OK && limiter_options.deadline_us == 0)

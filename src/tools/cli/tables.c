@@ -390,6 +390,8 @@ const weir_cli_option_row weir_cli_options_known[] = {
      "of a log: which of the classes= of a rule it is of", NULL},
     {WEIR_CLI_TENANT_FIELD, "tenant", "FIELD", SIMULATE,
      "its tenant, of a trace key; --rule is shared-window:N/T", "key"},
+    {WEIR_CLI_TENANT_FIELD, "tenant", "key", REPLAY,
+     "each key is a tenant of one pool, under a shared-window", "key"},
     {WEIR_CLI_TOP, "top", "N", SIMULATE, "say more of the N keys denied most, 1 to 10000", NULL},
     {WEIR_CLI_RECOMMEND, "recommend", "GOAL", SIMULATE,
      "the limit that denies keys:0.1%, not key:NAME, or 0.1%", NULL},
