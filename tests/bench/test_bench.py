@@ -187,6 +187,33 @@ class Bench(ProgramTest):
                 self.assertIn(part, result.stderr.decode())
                 self.assertEqual(result.stderr.count(b"\n"), 1)
 
+    def test_requests_say_their_class_and_tenant(self):
+        # Of 1000 keys two: a batch that is asked in the plain way would be admitted up to all of the limit.
+        for more in ([], ["--batch", "2"]):
+            line = self.lines("--rule", "fixed-window:1000000/1d,classes=low:10", "--keys", "2", "--class", "low", *more,
+                              "--store", "memory:", "--store", MEMCACHED)
+            self.assertEqual([one["class"] for one in line], ["low", "low"])
+            for one in line:
+                self.assertLessEqual(one["median"]["admitted"], 20)  # 10 of each key, most of them before the clock runs
+        held = self.lines("--rule", "in-flight:5/90s,classes=low:4", "--keys", "2", "--class", "low", "--store", "memory:")
+        self.assertGreater(held[0]["median"]["admitted"], 0)
+        shares = ["--rule", "shared-window:60000000/800s,cells=8,weights=a:1|b:1", "--tenant", "a", "--keys", "3"]
+        for more in ([], ["--batch", "3"]):
+            line = self.lines(*shares, *more, "--store", "memory:", "--store", REDIS)
+            self.assertEqual([one["tenant"] for one in line], ["a", "a"])
+            for one in line:
+                self.assertGreater(one["median"]["admitted"], 0)
+        self.assertIn(", one tenant", self.bench(*shares, "--store", "memory:"))
+
+    def test_what_is_said_wrongly_is_named(self):
+        for options, said in ((["--class", "gold", "--rule", "quota:5/1d,classes=low:1"], b"accepted are low, or none"),
+                              (["--tenant", "a", "--rule", "quota:5/1d"], b"this rule has no tenants"),
+                              (["--rule", "shared-window:60000/800s,cells=8,weights=a:1"], b"accepted are --tenant NAME"),
+                              (["--class", "a", "--via", "redis://127.0.0.1:1/api"], b"bench --class: --via does not go")):
+            result = run("bench", *BRIEF, *options)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(said, result.stderr)
+
     def test_a_batch_of_places_is_refused(self):
         self.assert_refused(run("bench", "--rule", "in-flight:1/10s", "--batch", "2"), "a batch of 2 places")
 

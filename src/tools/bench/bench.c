@@ -297,11 +297,11 @@ weir_status weir_bench_run(const weir_bench_plan *plan, weir_bench *bench, weir_
     status = weir_stack_parse(plan->rule, processes, &run.stack, run.message);
     for (size_t i = 0; status == WEIR_OK && i < run.stack.count; i++)
       run.holds = run.holds || weir_rule_is_held(&run.stack.rules[i]);
-    if (status == WEIR_OK && weir_rule_is_shared(&run.stack.rules[0])) {
-      weir_message_set(run.message,
-                       "a %s is asked with tenants, and here are none: accepted is "
-                       "another algorithm",
-                       weir_rule_kind_name(run.stack.rules[0].kind));
+    if (status == WEIR_OK && weir_rule_is_shared(&run.stack.rules[0]) && plan->tenant == NULL) {
+      weir_message_set(
+          run.message,
+          "a %s is asked with tenants: accepted are --tenant NAME and other algorithms",
+          weir_rule_kind_name(run.stack.rules[0].kind));
       status = WEIR_BAD_RULE;
     }
     if (run.holds && plan->batch > 1) {

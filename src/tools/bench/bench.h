@@ -83,7 +83,9 @@ typedef struct weir_bench_plan {
   weir_bench_pattern pattern;
   unsigned
       batch; /* keys of one call; 1: weir_limiter_take; where a rule is held no more is accepted */
-  int64_t duration_us; /* of each contestant, in all rounds together */
+  const char *class_name; /* that each request of the stores says; NULL: none */
+  const char *tenant;     /* the same; then keys are pools */
+  int64_t duration_us;    /* of each contestant, in all rounds together */
   unsigned rounds;
   bool baseline; /* beside each store a raw loop on its first server, beside RESP one of PING */
   bool pair;     /* that of Redis sends what a charge must: SET NX and INCRBY, not one INCRBY */

@@ -35,12 +35,20 @@ struct worker {
   weir_message message;
 };
 
+/* What all requests say of themselves, and as many times as one call may have requests. */
+struct says {
+  weir_extra extra;
+  weir_limiter **limiters;
+  const weir_extra **extras; /* NULL: they say nothing, and are asked in the plain way */
+};
+
 /* The threads of one process. */
 struct team {
   const weir_bench_slice *slice;
   weir_bench_key *keys;
   weir_store *store;
   weir_limiter *limiter;
+  struct says says;
   struct worker *workers;
   unsigned count; /* of workers that are there */
   pthread_barrier_t barrier;
@@ -89,16 +97,28 @@ static void leave(weir_reservation *place) {
   weir_reservation_destroy(place);
 }
 
+static weir_status decide_all(const struct team *team, weir_request *requests, size_t count,
+                              weir_message *message) {
+  const struct says *says = &team->says;
+  if (says->extras == NULL) return weir_limiter_decide(team->limiter, requests, count, message);
+  return weir_decide_extra(says->limiters, requests, says->extras, count, message);
+}
+
 static weir_status decide_here(struct worker *worker, unsigned batch) {
-  weir_limiter *limiter = worker->team->limiter;
+  const struct team *team = worker->team;
+  weir_limiter *limiter = team->limiter;
   const weir_bench_key *key = worker->picked[0];
-  if (worker->team->slice->holds) {
+  if (team->slice->holds) {
     weir_request request = {.key = key->text, .key_length = key->length, .cost = 1};
-    weir_status status = weir_limiter_reserve(limiter, &request, &worker->place, &worker->message);
+    weir_status status =
+        team->says.extras == NULL
+            ? weir_limiter_reserve(limiter, &request, &worker->place, &worker->message)
+            : weir_reserve_extra(&limiter, &request, team->says.extras, 1, &worker->place,
+                                 &worker->message);
     if (status == WEIR_OK) count(worker, &request.decision);
     return status;
   }
-  if (batch == 1) {
+  if (batch == 1 && team->says.extras == NULL) {
     weir_decision decision;
     weir_status status =
         weir_limiter_take(limiter, key->text, key->length, 1, &decision, &worker->message);
@@ -110,7 +130,7 @@ static weir_status decide_here(struct worker *worker, unsigned batch) {
     worker->requests[i].key_length = worker->picked[i]->length;
     worker->requests[i].cost = 1;
   }
-  weir_status status = weir_limiter_decide(limiter, worker->requests, batch, &worker->message);
+  weir_status status = decide_all(team, worker->requests, batch, &worker->message);
   for (unsigned i = 0; status == WEIR_OK && i < batch; i++)
     count(worker, &worker->requests[i].decision);
   return status;
@@ -200,6 +220,26 @@ static bool make_worker(struct team *team, struct worker *worker, uint64_t seed,
 /* --- the process -------------------------------------------------------------------------------
  */
 
+/* False: not enough memory. */
+static bool begin_says(struct team *team) {
+  const weir_bench_plan *plan = team->slice->plan;
+  struct says *says = &team->says;
+  if (plan->class_name == NULL && plan->tenant == NULL) return true;
+  says->extra = (weir_extra)WEIR_EXTRA_INIT;
+  says->extra.class_name = plan->class_name;
+  says->extra.tenant = plan->tenant;
+  says->extra.tenant_length = plan->tenant != NULL ? strlen(plan->tenant) : 0;
+  size_t most = plan->batch > TOUCHED_AT_ONCE ? plan->batch : TOUCHED_AT_ONCE;
+  says->limiters = calloc(most, sizeof(weir_limiter *));
+  says->extras = calloc(most, sizeof(const weir_extra *));
+  if (says->limiters == NULL || says->extras == NULL) return false;
+  for (size_t i = 0; i < most; i++) {
+    says->limiters[i] = team->limiter;
+    says->extras[i] = &says->extra;
+  }
+  return true;
+}
+
 static weir_status open_contestant(struct team *team, weir_message *message) {
   const weir_bench_slice *slice = team->slice;
   const weir_bench_plan *plan = slice->plan;
@@ -219,7 +259,7 @@ static weir_status open_contestant(struct team *team, weir_message *message) {
   weir_store_times times = WEIR_STORE_TIMES_INIT;
   weir_store_read_times(team->store, &times);
   weir_store_connect(team->store, times.connect_timeout_us, NULL); /* what is away shows below */
-  return WEIR_OK;
+  return begin_says(team) ? WEIR_OK : WEIR_NO_MEMORY;
 }
 
 /* Has a server of weir meet every key. */
@@ -253,8 +293,9 @@ static weir_status touch(struct team *team, weir_request *requests, size_t count
     limiters[i] = team->limiter;
   for (int tries = 0; tries < TOUCH_TRIES; tries++) {
     bool answered = false, holds = team->slice->holds;
-    status = holds ? weir_reserve_together(limiters, requests, count, places, message)
-                   : weir_limiter_decide(team->limiter, requests, count, message);
+    status = holds
+                 ? weir_reserve_extra(limiters, requests, team->says.extras, count, places, message)
+                 : decide_all(team, requests, count, message);
     for (size_t i = 0; i < count; i++) {
       if (holds) leave(places[i]);
       if (requests[i].status != WEIR_OK) continue;
@@ -297,6 +338,8 @@ static void clean_up(struct team *team) {
     free(worker->latencies);
   }
   free(team->workers);
+  free(team->says.limiters);
+  free(team->says.extras);
   weir_limiter_destroy(team->limiter);
   weir_store_close(team->store);
   free(team->keys);

@@ -135,6 +135,8 @@ static void write_text(FILE *out, const weir_bench_plan *plan, const weir_bench 
   fprintf(out, "%s\n%u process%s of %u thread%s, %" PRIu32 " key%s %s", rule, plan->processes,
           plan->processes == 1 ? "" : "es", plan->threads, plan->threads == 1 ? "" : "s",
           plan->keys, plan->keys == 1 ? "" : "s", patterns[plan->pattern]);
+  if (plan->class_name != NULL) fprintf(out, ", class %s", plan->class_name);
+  if (plan->tenant != NULL) fprintf(out, ", one tenant");
   if (plan->batch > 1) fprintf(out, "\nbatches of %u (latencies are of batches)", plan->batch);
   fprintf(out, "\nmedians of %u turns of %.2f s", bench->rounds,
           (double)plan->duration_us / plan->rounds / 1e6);
@@ -197,6 +199,9 @@ static json_t *make_contestant(const weir_bench_plan *plan, const weir_bench *be
       set(object, "keys", json_integer(plan->keys)) &&
       set(object, "pattern", json_string(patterns[plan->pattern])) &&
       set(object, "batch", json_integer(plan->batch)) &&
+      (plan->class_name == NULL || set(object, "class", json_string(plan->class_name))) &&
+      (plan->tenant == NULL ||
+       weir_cli_json_set_bytes(object, "tenant", plan->tenant, strlen(plan->tenant))) &&
       set(object, "median", make_figures(&contestant->median, false)) &&
       set(object, "rounds", json_incref(rounds)) &&
       (!compared || set(object, "ratio_to_raw_loop", make_figures(&contestant->ratio, true)));
@@ -312,6 +317,9 @@ static bool check(const weir_cli_options *options) {
   size_t length = path != NULL ? strlen(path) : 0;
   if (options->rule_count > 1)
     weir_cli_error("bench takes one --rule");
+  else if (options->via_count > 0 && (options->class_name != NULL || options->tenant != NULL))
+    weir_cli_error("bench --%s: --via does not go with it",
+                   options->class_name != NULL ? "class" : "tenant");
   else if (options->limiter.processes > WEIR_BENCH_PROCESSES_MOST)
     weir_cli_error("bench --processes %u: 1 to %d are accepted", options->limiter.processes,
                    WEIR_BENCH_PROCESSES_MOST);
@@ -344,6 +352,8 @@ int weir_cli_bench(const weir_cli_options *options) {
       .keys = options->pattern == WEIR_BENCH_HOT ? 1 : (uint32_t)options->keys,
       .pattern = options->pattern,
       .batch = (unsigned)options->batch,
+      .class_name = options->class_name,
+      .tenant = options->tenant,
       .duration_us = options->duration_us,
       .rounds = (unsigned)options->rounds,
       .baseline = options->baseline || options->baseline_pair,
