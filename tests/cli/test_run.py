@@ -144,6 +144,19 @@ class Always:
         self.assertIn(b"the place was lost", process.stderr.read())
         self.assertFalse(lives(command))
 
+    def test_a_class_leaves_places_to_others(self):
+        rule = "in-flight:2/2s,classes=batch:1"
+        batch = ("--class", "batch")
+        self.start_writing(rule=rule, options=batch)
+        denied = self.run_in_place("true", rule=rule, options=batch)
+        self.assertEqual((denied.returncode, said(denied.stderr)), (NO_PLACE, b"weir: run: no place is free\n"))
+        self.assertEqual(self.run_in_place("sh", "-c", "exit 7", rule=rule).returncode, 7)
+        for options, says in ((("--class", "gold"), b"accepted are batch, or none"),
+                              (("--class", "batch", "--wait", "1s"), b"--wait and --class: one of them is accepted")):
+            refused = self.run_in_place("true", rule=rule, options=options)
+            self.assertEqual(refused.returncode, FAILED)
+            self.assertIn(says, refused.stderr)
+
     def test_a_cost_above_the_limit_never_fits(self):
         began = time.monotonic()
         result = self.run_in_place("true", options=("--cost", "2", "--wait", "30m"))

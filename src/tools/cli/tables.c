@@ -371,6 +371,8 @@ const weir_cli_option_row weir_cli_options_known[] = {
     {WEIR_CLI_COST, "cost", "N", RUN, "how many places it takes, 1 to 2147483648 (default: 1)",
      NULL},
     {WEIR_CLI_KEY, "key", "KEY", RUN, "what so many run of at once; it must be given", NULL},
+    {WEIR_CLI_CLASS, "class", "NAME", RUN,
+     "which of the classes= of the rule it is of (default: none)", NULL},
     {WEIR_CLI_WAIT, "wait", "TIME", RUN,
      "sleep up to TIME, 0s to 30m, until a place is free\n(default: 0s)", NULL},
     {WEIR_CLI_LOST, "lost", "kill|continue", RUN,
