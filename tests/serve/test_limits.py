@@ -4,6 +4,7 @@ their clients ask meanwhile. `python3 test_limits.py 20` is the hunt; the check 
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -283,6 +284,71 @@ class Sets(unittest.TestCase):
             self.assertEqual(self.limit_of(client, "alice"), 5)  # it is believed for a while
             self.assertEqual(client.ask("WEIR.LIMIT", "SET", "api", "alice", "6"), "+OK")
             self.assertEqual(self.limit_of(client, "alice"), 6)
+
+
+class Differences(unittest.TestCase):
+    """`weir limit load FILE --before OLD`."""
+
+    def load(self, store, new, *more, old=None):
+        with tempfile.TemporaryDirectory() as folder:
+            words = []
+            for name, lines in (("new", new), ("old", old)):
+                with open(os.path.join(folder, name), "w", encoding="latin-1") as file:
+                    file.write("".join(f"{key}\t{limit}\n" for key, limit in lines or ()))
+                words.append(os.path.join(folder, name))
+            done = subprocess.run([PROGRAM, "limit", "load", words[0], *(("--before", words[1]) if old is not None else ()),
+                                   *more, "--store", store.url, "--rule", RULE], capture_output=True, text=True,
+                                  timeout=PATIENCE_S, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def start(self, kind):
+        store = Store(kind)
+        self.addCleanup(store.end)
+        return store
+
+    def test_what_differs_is_set_and_what_is_gone_is_unset(self):
+        for kind in ("redis", "memcached"):
+            store = self.start(kind)
+            old = {f"k{i:04}": 1 + i for i in range(3000)}
+            new = {key: limit for key, limit in old.items() if limit % 1000 != 7} | {"k0100": 5, "k2999": "blocked", "a": 9, "z": 9}
+            self.assertEqual(self.load(store, sorted(old.items())), (0, "3000 set\n"))
+            limit(store, "set", "k1500", "77")  # by hand: no line says another limit
+            self.assertEqual(self.load(store, sorted(new.items()), old=sorted(old.items())),
+                             (0, "4 set, 3 unset, 2995 as before\n"))
+            for key, told in (("k0006", "none"), ("k1006", "none"), ("k2006", "none"), ("k0100", "5"), ("k0000", "1"),
+                              ("k2999", "blocked"), ("a", "9"), ("z", "9"), ("k1500", "77"), ("k2998", "2999")):
+                self.assertEqual(limit(store, "get", key), told)
+            self.assertEqual(self.load(store, sorted(new.items()), old=sorted(new.items())), (0, "0 set, 0 unset, 2999 as before\n"))
+            self.assertEqual(self.load(store, (), old=(("a", 9), ("z", 9))), (0, "0 set, 2 unset, 0 as before\n"))
+            self.assertEqual(self.load(store, (("a", 1),), old=()), (0, "1 set, 0 unset, 0 as before\n"))
+
+    def test_a_store_that_has_lost_some_is_told_of(self):
+        store = self.start("redis")
+        lines = [(f"k{i:04}", 1 + i) for i in range(3000)]
+        self.assertEqual(self.load(store, lines), (0, "3000 set\n"))
+        self.assertIn("OK", tell(store.url, "FLUSHALL"))
+        status, told = self.load(store, lines, old=lines)
+        self.assertEqual(status, 2)
+        self.assertIn("line 1, after 0 that are set: the store has no limit of this key, which was set before", told)
+
+    def test_bad_files_are_refused(self):
+        store = self.start("redis")
+        good = (("a", 1), ("b", 2))
+        self.load(store, good)
+        for new, old, line, why in (((("b", 2), ("a", 1)), good, 2, "line 2, after 0 that are set: its key does not rise"),
+                                    (good, (("b", 2), ("a", 1)), 2, "line 2, after 0 that are set: of --before: its key"),
+                                    ((("a", 1), ("a", 1)), good, 2, "its key does not rise"),
+                                    ((("ab", 1), ("a", 1)), (), 2, "its key does not rise"),
+                                    (good, (("a", 1), ("", 2)), 2, "of --before: KEY, a tab and LIMIT are accepted"),
+                                    ((("a", "1/1h"),), good, 1, "line 1, after 0 that are set: the limit is no number")):
+            status, told = self.load(store, new, old=old)
+            self.assertEqual(status, 2, told)
+            self.assertIn(why, told)
+        for more in (("--for", "30d"),):
+            status, told = self.load(store, good, *more, old=good)
+            self.assertIn("--before is accepted with load, and without --for", told)
+            self.assertEqual(status, 2)
+        self.assertEqual((limit(store, "get", "a"), limit(store, "get", "b")), ("1", "2"))
 
 
 class Faults(unittest.TestCase):

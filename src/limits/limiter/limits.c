@@ -115,7 +115,7 @@ void weir_limit_format(const weir_limit *limit, char text[WEIR_LIMIT_TEXT_BYTES]
  */
 
 /* Operations on the records of some keys, and the memory for their names. */
-enum { SETS_AT_ONCE = 512, OPERATIONS_OF_ONE = 2 };
+enum { SETS_AT_ONCE = 1024, OPERATIONS_OF_ONE = 2 };
 typedef struct weir_exchange_of_records {
   size_t count;
   weir_operation operations[SETS_AT_ONCE * OPERATIONS_OF_ONE];

@@ -1,6 +1,7 @@
 /* limit: the limits of single keys, which a program or an operator sets while limiters run.
  *
  *     set KEY LIMIT    unset KEY    get KEY    load FILE, whose lines are KEY, a tab and LIMIT
+ *     load FILE --before OLD: what differs from OLD, both sorted, which are read side by side
  *
  * A limit is a number, with or without the period of the rule that it is for: 500, 500/1m; `blocked`, or
  * `none`, the rule's own. */
@@ -14,7 +15,7 @@
 #include "session.h"
 
 /* As many as the library sends in one exchange: none is sent behind one without an answer. */
-enum { LINES_AT_ONCE = 512 };
+enum { LINES_AT_ONCE = 1024 };
 
 /* What is written, and to whom. */
 typedef struct weir_limit_work {
@@ -24,7 +25,9 @@ typedef struct weir_limit_work {
   size_t count;
   char *bytes; /* the keys of `limits`, one behind the other */
   size_t used, room;
-  uint64_t lines, done;           /* so far */
+  uint64_t done;        /* so far */
+  uint64_t unset, kept; /* of a difference: those that are gone, those that are as they were */
+  const struct limit_lines *old;  /* of --before */
   uint64_t places[LINES_AT_ONCE]; /* the lines of `limits` */
   weir_message message;
 } weir_limit_work;
@@ -71,7 +74,21 @@ static int get_one(weir_limit_work *work, const char *key) {
   return weir_cli_flush();
 }
 
-/* --- many ------------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------ */
+
+/* A file of limits, read line by line. Its text and its key are good until the next line is read. */
+typedef struct limit_lines {
+  const char *path;
+  FILE *in;
+  char *line, *before; /* the one that is read, and the one before it */
+  size_t room, before_room;
+  size_t key_length, before_length;
+  const char *text; /* of the limit */
+  size_t text_length;
+  uint64_t number; /* of the line; the first is 1 */
+  bool has_line;
+  bool rises; /* its keys must */
+} limit_lines;
 
 static int fail_line(const weir_limit_work *work, uint64_t line, weir_status status) {
   char place[64];
@@ -79,6 +96,70 @@ static int fail_line(const weir_limit_work *work, uint64_t line, weir_status sta
            work->done);
   return fail(work, place, status);
 }
+
+static int refuse_line(weir_limit_work *work, const limit_lines *lines, const char *why) {
+  bool is_old = work->old == lines;
+  snprintf(work->message.text, sizeof work->message.text, "%s%s", is_old ? "of --before: " : "",
+           why);
+  return fail_line(work, lines->number, WEIR_BAD_ARGUMENT);
+}
+
+static bool open_lines(limit_lines *lines, const char *path, bool rises) {
+  *lines = (limit_lines){.path = path, .rises = rises};
+  lines->in = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
+  if (lines->in == NULL) weir_cli_error("limit: \"%s\" cannot be read", weir_cli_show(path).text);
+  return lines->in != NULL;
+}
+
+static void close_lines(limit_lines *lines) {
+  if (lines->in != NULL && lines->in != stdin) fclose(lines->in);
+  free(lines->line);
+  free(lines->before);
+}
+
+/* As bytes; what is a part of another stands before it. */
+static int compare_keys(const char *a, size_t a_length, const char *b, size_t b_length) {
+  int order = memcmp(a, b, a_length < b_length ? a_length : b_length);
+  return order != 0 ? order : (a_length > b_length) - (a_length < b_length);
+}
+
+/* Empty lines are passed over. At the end there is no line. */
+static int next_line(weir_limit_work *work, limit_lines *lines) {
+  char *last = lines->line;
+  size_t room = lines->room;
+  ssize_t length;
+  bool has_before = lines->has_line;
+  lines->line = lines->before;
+  lines->room = lines->before_room;
+  lines->before = last;
+  lines->before_room = room;
+  lines->before_length = lines->key_length;
+  do {
+    length = getline(&lines->line, &lines->room, lines->in);
+    if (length > 0 && lines->line[length - 1] == '\n') length--;
+    lines->number++;
+  } while (length == 0);
+  lines->has_line = length > 0;
+  if (length < 0 && ferror(lines->in)) {
+    weir_cli_error("limit: \"%s\" cannot be read", weir_cli_show(lines->path).text);
+    return WEIR_EXIT_USAGE;
+  }
+  if (length < 0) return 0;
+  const char *tab = memchr(lines->line, '\t', (size_t)length);
+  if (tab == NULL || tab == lines->line)
+    return refuse_line(work, lines, "KEY, a tab and LIMIT are accepted");
+  lines->key_length = (size_t)(tab - lines->line);
+  lines->text = tab + 1;
+  lines->text_length = (size_t)length - lines->key_length - 1;
+  if (!lines->rises || !has_before ||
+      compare_keys(lines->before, lines->before_length, lines->line, lines->key_length) < 0)
+    return 0;
+  return refuse_line(work, lines,
+                     "its key does not rise: with --before both files are sorted by their keys, "
+                     "each key once, as by LC_ALL=C sort -k 1,1");
+}
+
+/* --- many ------------------------------------------------------------------------------------- */
 
 /* The first that failed is named. Those before it are set, unless all were refused unsent. */
 static int fail_some(weir_limit_work *work, weir_status status) {
@@ -116,55 +197,90 @@ static bool keep_key(weir_limit_work *work, const char *key, size_t length) {
   return true;
 }
 
-static int add_line(weir_limit_work *work, const char *line, size_t length) {
+static int read_limit(weir_limit_work *work, const limit_lines *lines, weir_limit *limit) {
+  weir_status status = weir_limiter_parse_limit(work->session.limiter, lines->text,
+                                                lines->text_length, limit, &work->message);
+  return status != WEIR_OK ? fail_line(work, lines->number, status) : 0;
+}
+
+/* The key of the line gets its limit, or where it `is_gone` none. */
+static int add_line(weir_limit_work *work, const limit_lines *lines, bool is_gone) {
   weir_limit *next = &work->limits[work->count];
-  const char *tab = memchr(line, '\t', length);
-  work->lines++;
-  if (length == 0) return 0;
-  if (tab == NULL || tab == line) {
-    snprintf(work->message.text, sizeof work->message.text, "KEY, a tab and LIMIT are accepted");
-    return fail_line(work, work->lines, WEIR_BAD_ARGUMENT);
-  }
-  *next = (weir_limit){.key_length = (size_t)(tab - line), .for_us = work->options->for_us};
-  weir_status status = weir_limiter_parse_limit(
-      work->session.limiter, tab + 1, length - next->key_length - 1, next, &work->message);
-  if (status != WEIR_OK) return fail_line(work, work->lines, status);
-  if (!keep_key(work, line, next->key_length)) return weir_cli_fail_memory();
-  work->places[work->count] = work->lines;
+  *next = (weir_limit){.kind = WEIR_KEY_LIMIT_NONE,
+                       .key_length = lines->key_length,
+                       .for_us = work->options->for_us};
+  int failed = is_gone ? 0 : read_limit(work, lines, next);
+  if (failed != 0) return failed;
+  if (!keep_key(work, lines->line, lines->key_length)) return weir_cli_fail_memory();
+  work->places[work->count] = lines->number;
   return ++work->count == LINES_AT_ONCE ? end_lines(work) : 0;
 }
 
-static int load_lines(weir_limit_work *work, FILE *in) {
-  char *line = NULL;
-  size_t room = 0;
-  ssize_t length;
-  int failed = 0;
-  while (failed == 0 && (length = getline(&line, &room, in)) >= 0) {
-    if (length > 0 && line[length - 1] == '\n') length--;
-    failed = add_line(work, line, (size_t)length);
+/* A store that was begun anew has nothing of what a difference leaves as it is. Of keys that do not change the
+ * first ones are looked at, and one of a thousand: so a server of a pool that is empty is found as well. */
+static int check_kept(weir_limit_work *work, const limit_lines *lines) {
+  enum { FIRST = 64, OF_EACH = 1024 };
+  weir_limit wanted = {.key = lines->line, .key_length = lines->key_length};
+  int failed = read_limit(work, lines, &wanted);
+  if (failed != 0 || (work->kept++ >= FIRST && work->kept % OF_EACH != 0)) return failed;
+  weir_status status = weir_limiter_read_limit(work->session.limiter, &wanted, &work->message);
+  if (status != WEIR_OK) return fail_line(work, lines->number, status);
+  if (wanted.kind != WEIR_KEY_LIMIT_ABSENT) return 0;
+  return refuse_line(work, lines,
+                     "the store has no limit of this key, which was set before: it has lost some; "
+                     "load the file without --before");
+}
+
+static int load_all(weir_limit_work *work, limit_lines *lines) {
+  int failed = next_line(work, lines);
+  while (failed == 0 && lines->has_line) {
+    failed = add_line(work, lines, false);
+    if (failed == 0) failed = next_line(work, lines);
   }
-  free(line);
-  if (failed == 0 && ferror(in)) {
-    weir_cli_error("limit: the input cannot be read");
-    failed = WEIR_EXIT_USAGE;
+  return failed;
+}
+
+/* What both have is left as it is. */
+static int load_difference(weir_limit_work *work, limit_lines *lines, limit_lines *old) {
+  int failed = next_line(work, lines);
+  if (failed == 0) failed = next_line(work, old);
+  while (failed == 0 && (lines->has_line || old->has_line)) {
+    int order = !old->has_line ? -1
+                : !lines->has_line
+                    ? 1
+                    : compare_keys(lines->line, lines->key_length, old->line, old->key_length);
+    bool is_same = order == 0 && lines->text_length == old->text_length &&
+                   memcmp(lines->text, old->text, old->text_length) == 0;
+    failed =
+        is_same ? check_kept(work, lines) : add_line(work, order <= 0 ? lines : old, order > 0);
+    work->unset += order > 0;
+    if (failed == 0 && order <= 0) failed = next_line(work, lines);
+    if (failed == 0 && order >= 0) failed = next_line(work, old);
   }
-  if (failed == 0 && work->count > 0) failed = end_lines(work);
   return failed;
 }
 
 static int load(weir_limit_work *work, const char *path) {
-  FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
-  if (in == NULL) {
-    weir_cli_error("limit: \"%s\" cannot be read", weir_cli_show(path).text);
-    return WEIR_EXIT_USAGE;
-  }
+  limit_lines lines = {.in = NULL}, old = {.in = NULL};
+  const char *before = work->options->before;
+  work->old = &old;
   work->limits = calloc(LINES_AT_ONCE, sizeof *work->limits);
-  int failed = work->limits != NULL ? load_lines(work, in) : weir_cli_fail_memory();
-  if (in != stdin) fclose(in);
+  int failed = work->limits != NULL ? 0 : weir_cli_fail_memory();
+  if (failed == 0 && (!open_lines(&lines, path, before != NULL) ||
+                      (before != NULL && !open_lines(&old, before, true))))
+    failed = WEIR_EXIT_USAGE;
+  if (failed == 0)
+    failed = before != NULL ? load_difference(work, &lines, &old) : load_all(work, &lines);
+  if (failed == 0 && work->count > 0) failed = end_lines(work);
+  close_lines(&lines);
+  close_lines(&old);
   free(work->limits);
   free(work->bytes);
   if (failed != 0) return failed;
-  if (!work->options->quiet) printf("%" PRIu64 " set\n", work->done);
+  if (!work->options->quiet) printf("%" PRIu64 " set", work->done - work->unset);
+  if (!work->options->quiet && before != NULL)
+    printf(", %" PRIu64 " unset, %" PRIu64 " as before", work->unset, work->kept);
+  if (!work->options->quiet) puts("");
   return weir_cli_flush();
 }
 
@@ -188,6 +304,12 @@ int weir_cli_key_limit(const weir_cli_options *options) {
   if (options->argument_count != actions[action].count) {
     weir_cli_error("limit %s: %s %s accepted behind it; see \"weir help limit\"",
                    actions[action].name, actions[action].arguments, action == SET ? "are" : "is");
+    return WEIR_EXIT_USAGE;
+  }
+  if (options->before != NULL && (action != LOAD || weir_cli_given(options, WEIR_CLI_FOR))) {
+    weir_cli_error(
+        "limit: --before is accepted with load, and without --for: what is as it was before "
+        "ends when it did");
     return WEIR_EXIT_USAGE;
   }
   weir_limit_work work = {.options = options};

@@ -136,6 +136,7 @@ static const effect effects[] = {
                       .least = 1000000,
                       .most = INT64_C(400) * 24 * 3600 * 1000000,
                       .accepted = "from 1s to 400d is accepted, such as 30d"},
+    [WEIR_CLI_BEFORE] = {.text = MEMBER(before)},
     [WEIR_CLI_AT] = {.read = read_stamp},
     [WEIR_CLI_LOST] = {.text = MEMBER(lost)},
     [WEIR_CLI_FORMAT] = {.read = read_format},

@@ -37,9 +37,10 @@ typedef struct weir_cli_options {
   const char *class_name; /* NULL: none */
   const char *tenant;     /* NULL: none */
   int64_t wait_us;
-  int64_t own_limit; /* 0: not given */
-  int64_t for_us;    /* the same */
-  bool key_limits;
+  int64_t own_limit;  /* 0: not given */
+  bool key_limits;    /* the limits that were set for keys are gone by */
+  int64_t for_us;     /* 0: not given */
+  const char *before; /* NULL: all of a file is loaded */
   int64_t at_us;
   const char *plot;     /* NULL: none */
   const char *plot_key; /* NULL: the busiest */

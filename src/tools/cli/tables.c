@@ -108,7 +108,8 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
                 "to the rule's most=, with or without its period; blocked, which denies all; or\n"
                 "none, which is what unset writes. FILE has lines KEY, a tab and LIMIT; - is\n"
                 "standard input. Limiters with the option limits_us go by it within that time.\n"
-                "What load has set before a line that is wrong stays set.\n",
+                "What load has set before a line that is wrong stays set.\n"
+                "--before unsets keys that are gone.\n",
             .exits = exits_of_change,
         },
     [WEIR_CLI_RUN] =
@@ -365,6 +366,8 @@ const weir_cli_option_row weir_cli_options_known[] = {
     {WEIR_CLI_KEY_LIMITS, "key-limits", NULL, TAKE | PEEK | RUN,
      "go by the limit that weir limit set for KEY", NULL},
     {WEIR_CLI_FOR, "for", "TIME", LIMIT, "how long it is set for, 1s to 400d (default: 400d)",
+     NULL},
+    {WEIR_CLI_BEFORE, "before", "OLD", LIMIT, "load: what differs from this file, both sorted",
      NULL},
     {WEIR_CLI_AT, "at", "US", REFUND | SETTLE,
      "when it was taken: at_us of take --json (default: now)", NULL},
