@@ -274,8 +274,30 @@ static void one_that_is_not_asked_is_told_its_own_limit(void **state) {
   on_all("fixed-window:10/1d,most=1000,classes=b:50%,name=g", deny_the_first);
 }
 
+/* So it waits behind no group of its key, and takes no place in one. */
+static void is_known_to_be_blocked(world *w, const char *store) {
+  weir_request request = ask(1);
+  bool known = false;
+  set(w->limiter, WEIR_KEY_LIMIT_BLOCKED, 0);
+  assert_int_equal(weir_decide_known(&w->limiter, &request, 1, &known, NULL), WEIR_OK);
+  if (!known) fail_msg("%s: a blocked key is not known", store);
+  assert_int_equal(request.status, WEIR_OK);
+  assert_false(request.decision.allowed);
+  assert_int_equal(request.decision.retry_after_us, WEIR_NEVER);
+  assert_int_equal(request.decision.limit, 0);
+  set(w->limiter, WEIR_KEY_LIMIT_NONE, 0);
+  assert_true(world_take(w, "k", 1).allowed);
+}
+
+static void a_blocked_key_is_denied_by_what_is_known(void **state) {
+  (void)state;
+  on_all("sliding-window:5/1m,most=9", is_known_to_be_blocked);
+  on_all("quota:50/1d;token-bucket:5/1m,most=9", is_known_to_be_blocked);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_blocked_key_is_denied_by_what_is_known),
       cmocka_unit_test(what_goes_back_is_measured_as_it_was_charged),
       cmocka_unit_test(a_class_gives_back_no_more_than_it_was_charged),
       cmocka_unit_test(a_settlement_alone_has_the_limit_of_both),

@@ -88,6 +88,11 @@ typedef struct weir_ask {
   int64_t *ends, *places, *settlement;
 } weir_ask;
 
+/* A denial that can be repeated speaks for every request that asks no less. */
+static inline bool weir_is_repeatable(const weir_ask *ask) {
+  return ask->kind == WEIR_TAKE && ask->costs == NULL && !ask->up_to && !ask->waits;
+}
+
 /* What comes of it. The machine writes it, or whatever answers in its stead. */
 typedef struct weir_verdict {
   bool answered;

@@ -55,11 +55,6 @@ static inline void weir_machine_is_unsure(weir_machine *machine) {
   machine->frame.memo->must_peek = WEIR_RANK_MOST;
 }
 
-/* A denial that can be repeated speaks for every request that asks no less. */
-static inline bool weir_is_repeatable(const weir_ask *ask) {
-  return ask->kind == WEIR_TAKE && ask->costs == NULL && !ask->up_to && !ask->waits;
-}
-
 /* One answer out of what all rules that take part say: those with a cost. `denying`: one bit for each
  * that denies. */
 weir_decision weir_decide_speak(const weir_stack *stack, const weir_decision figures[],

@@ -90,19 +90,10 @@ int64_t weir_view_capacity(const weir_stack *stack, const weir_ask *ask) {
   return weir_ask_capacity(&limited.rules[0], ask);
 }
 
-static bool settle_never(const weir_stack *stack, int64_t now_us, weir_claim *request) {
-  size_t i = 0;
-  weir_claim_offer(stack, request);
-  while (i < stack->count &&
-         weir_claim_cost(request, i) <= weir_ask_capacity(&stack->rules[i], &request->ask))
-    i++;
-  if (i == stack->count) return false;
-  const weir_rule *rule = &stack->rules[i];
+void weir_claim_refuse(const weir_rule *rule, size_t i, int64_t now_us, weir_claim *request) {
   request->verdict.decision = (weir_decision){
       .source = WEIR_SOURCE_LOCAL,
       .rule = (uint32_t)i,
-      .limit = weir_ask_capacity(rule, &request->ask),
-      .remaining = WEIR_NOT_KNOWN,
       .retry_after_us = WEIR_NEVER,
       .reset_after_us = WEIR_NOT_KNOWN,
       .delay_us = rule->hold_us,
@@ -110,7 +101,20 @@ static bool settle_never(const weir_stack *stack, int64_t now_us, weir_claim *re
       .at_us = now_us,
   };
   request->verdict.status = WEIR_OK;
-  return request->verdict.answered = true;
+  request->verdict.answered = true;
+}
+
+static bool settle_never(const weir_stack *stack, int64_t now_us, weir_claim *request) {
+  size_t i = 0;
+  weir_claim_offer(stack, request);
+  while (i < stack->count &&
+         weir_claim_cost(request, i) <= weir_ask_capacity(&stack->rules[i], &request->ask))
+    i++;
+  if (i == stack->count) return false;
+  weir_claim_refuse(&stack->rules[i], i, now_us, request);
+  request->verdict.decision.limit = weir_ask_capacity(&stack->rules[i], &request->ask);
+  request->verdict.decision.remaining = WEIR_NOT_KNOWN;
+  return true;
 }
 
 __attribute__((cold, noinline)) static bool settle_never_limited(const weir_stack *stack,

@@ -27,6 +27,9 @@ void weir_view_known(const weir_view *view, size_t i, weir_known *known);
 /* How far this request may fill the first rule, by its class and the limit that it brings. */
 int64_t weir_view_capacity(const weir_stack *stack, const weir_ask *ask);
 
+/* Settles a request as one that rule i never admits, and has nothing of. */
+void weir_claim_refuse(const weir_rule *rule, size_t i, int64_t now_us, weir_claim *request);
+
 /* Settles a request that needs no store: a cost that never fits, or one that the memo shows to be
  * denied. An up-to request is cut to what can fit at all. */
 bool weir_settle_never(const weir_stack *stack, int64_t now_us, weir_claim *request);

@@ -245,22 +245,15 @@ static weir_status check_limit(weir_limiter *limiter, int64_t limit, weir_messag
     return WEIR_BAD_ARGUMENT;
   }
   const weir_rule *rule = &stack->rules[limiter->steered];
-  bool drains = weir_rule_moves_in_time(rule);
-  bool fits = limit >= (drains ? 1 : limiter->limit_least) && limit <= rule->most;
-  if (fits && drains) {
-    weir_rule limited = *rule;
-    weir_rule_set_limit(&limited, limit);
-    fits = limited.capacity >= 1;
-  }
-  if (fits) {
+  if (limit >= limiter->limit_least && limit <= rule->most) {
     if (!atomic_load_explicit(&limiter->limited, memory_order_relaxed))
       atomic_store_explicit(&limiter->limited, true, memory_order_relaxed);
     return WEIR_OK;
   }
   weir_message_set(message,
                    "a limit of %" PRId64 " for %s: accepted are %" PRId64 " to %" PRId64 "%s",
-                   limit, limiter->texts[limiter->steered], weir_rule_limit_least(rule), rule->most,
-                   drains ? ", with which its burst is in proportion" : "");
+                   limit, limiter->texts[limiter->steered], limiter->limit_least, rule->most,
+                   weir_rule_moves_in_time(rule) ? ", with which its burst is in proportion" : "");
   return WEIR_BAD_ARGUMENT;
 }
 

@@ -37,9 +37,8 @@ static bool answer_shown(const weir_limiter *limiter, const weir_key *key, weir_
   weir_denial denial;
   weir_view view;
   if (request->ask.limit != 0 || !weir_limiter_has_denial(limiter, key, at)) return false;
-  bool smallest = limiter->stack.count == 1 && request->ask.kind == WEIR_TAKE &&
-                  request->ask.cost == 1 && request->ask.class == 0 && request->ask.costs == NULL &&
-                  !request->ask.waits && !request->ask.up_to;
+  bool smallest = limiter->stack.count == 1 && request->ask.cost == 1 && request->ask.class == 0 &&
+                  weir_is_repeatable(&request->ask);
   weir_decision *told = smallest ? &request->verdict.decision : NULL;
   switch (weir_denials_read(limiter->denials, key, at.clock_steps, at.now_us, &denial, told)) {
     case WEIR_DENIAL_TOLD:

@@ -310,9 +310,12 @@ static inline weir_memo_entry *weir_limiter_lock_known(weir_limiter *limiter, co
 }
 
 /* Whether what this process knows of a locked entry's key answers the request. */
+bool weir_record_recall(const struct weir_limiter *limiter, const weir_memo_entry *entry,
+                        weir_claim *request, int64_t now_us); /* that its key is blocked */
 static inline bool weir_limiter_recall(weir_limiter *limiter, weir_memo_entry *entry,
                                        weir_waiting *request, weir_moment at) {
-  return entry->stand_ins & WEIR_KNOWS && limiter->known->answer(limiter, entry, request, at);
+  return (entry->stand_ins & WEIR_KNOWS && limiter->known->answer(limiter, entry, request, at)) ||
+         (limiter->limits_us > 0 && weir_record_recall(limiter, entry, &request->claim, at.now_us));
 }
 
 /* One shown denial in so many is decided under the lock, where what is asked is counted there, and counts for

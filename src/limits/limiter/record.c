@@ -34,17 +34,9 @@ static int64_t limit_of(const weir_limiter *limiter, const weir_record *record) 
  */
 
 static void deny(const weir_limiter *limiter, weir_claim *request, int64_t now_us) {
-  request->verdict.decision =
-      (weir_decision){.source = WEIR_SOURCE_LOCAL,
-                      .rule = (uint32_t)limiter->steered,
-                      .retry_after_us = WEIR_NEVER,
-                      .reset_after_us = WEIR_NOT_KNOWN,
-                      .delay_us = limiter->stack.rules[limiter->steered].hold_us,
-                      .cost = request->ask.costs != NULL ? WEIR_OWN_COSTS : request->ask.cost,
-                      .at_us = now_us};
-  request->verdict.status = WEIR_OK;
+  size_t i = limiter->steered;
+  weir_claim_refuse(&limiter->stack.rules[i], i, now_us, request);
   request->verdict.away = request->verdict.gone = false;
-  request->verdict.answered = true;
 }
 
 /* As by a rule with this limit. */
@@ -65,6 +57,22 @@ static bool is_asked(const weir_claim *request) {
 /* What it really cost is charged as far as the key's limit goes. */
 static bool charges_more(const weir_limiter *limiter, const weir_ask *ask) {
   return ask->kind == WEIR_SETTLE && ask->costs[limiter->steered] > 0;
+}
+
+/* At this moment. */
+static bool is_known(const weir_limiter *limiter, const weir_record *record, int64_t now_us) {
+  return record->read_us != 0 && record->read_us <= now_us &&
+         now_us - record->read_us < limiter->limits_us;
+}
+
+bool weir_record_recall(const weir_limiter *limiter, const weir_memo_entry *entry,
+                        weir_claim *request, int64_t now_us) {
+  const weir_record *record = weir_record_of(limiter, entry);
+  if (request->ask.limit != 0 || !is_asked(request) || !is_known(limiter, record, now_us) ||
+      limit_of(limiter, record) != BLOCKED)
+    return false;
+  deny(limiter, request, now_us);
+  return true;
 }
 
 void weir_record_apply(weir_call *call, weir_group *group) {
@@ -95,9 +103,7 @@ void weir_record_apply(weir_call *call, weir_group *group) {
  * done by what is known. */
 bool weir_record_must_read(weir_call *call, weir_group *group) {
   const weir_limiter *limiter = call->limiter;
-  const weir_record *record = weir_record_of(limiter, group->entry);
-  bool known = record->read_us != 0 && record->read_us <= group->starts_us &&
-               group->starts_us - record->read_us < limiter->limits_us;
+  bool known = is_known(limiter, weir_record_of(limiter, group->entry), group->starts_us);
   group->machine->ruled = weir_memo_limits_of(&limiter->stack, group->entry->memo)->ruled;
   const weir_claim *first = group->requests;
   if (first->ask.limit != 0 || !(is_asked(first) || charges_more(limiter, &first->ask)))
