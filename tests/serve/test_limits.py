@@ -2,6 +2,8 @@
 their clients ask meanwhile. `python3 test_limits.py 20` is the hunt; the check has three servers."""
 
 import os
+import re
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -284,6 +286,27 @@ class Sets(unittest.TestCase):
             self.assertEqual(self.limit_of(client, "alice"), 5)  # it is believed for a while
             self.assertEqual(client.ask("WEIR.LIMIT", "SET", "api", "alice", "6"), "+OK")
             self.assertEqual(self.limit_of(client, "alice"), 6)
+
+
+    def test_the_plans_of_a_table(self):
+        """The example of a page."""
+        with open(os.path.join(os.path.dirname(__file__), "../../docs/answers.md"), encoding="utf-8") as page:
+            example = re.search(r"```python\n(import http\.client.*?)```", page.read(), re.DOTALL).group(1)
+        names = {}
+        exec(example, names)
+        _, servers = self.start("redis", 2)
+        address = "127.0.0.1:%d" % servers[0].ports["http"][0]
+        asks = self.connect(servers[1])
+        database = sqlite3.connect(":memory:")
+        database.execute("create table customers (key text, per_minute integer)")
+        database.execute("insert into customers values ('al/ice', 100)")
+        for per_minute in (5000, 0):
+            names["change_plan"](database, address, "right", "al/ice", per_minute)
+            self.assertEqual(database.execute("select per_minute from customers").fetchall(), [(per_minute,)])
+            await_that(lambda wanted=per_minute: self.limit_of(asks, "al/ice") == wanted, "the plan")
+        with self.assertRaisesRegex(RuntimeError, "accepted are 1 to 5000"):
+            names["change_plan"](database, address, "right", "al/ice", 5001)
+        database.close()
 
 
 class Differences(unittest.TestCase):
