@@ -145,6 +145,8 @@ void check_decision(struct model *model, struct client *client, const weir_claim
     check_stamp(model, client, request);
   if (record->wish == SETTLES) settle_answered(model, client, record_of(model, client, request));
   if (record->state == ALLOWED) allowed(model, client, record_of(model, client, request));
+  if (record->state == ADMITTED && model->has_limits)
+    record_of(model, client, request)->limit = (int32_t)keys_most(model, client, record);
   if (record->state == ADMITTED) admitted(model, client, record);
   if (record->state == ADMITTED) dues_admitted(model, client, record);
   if (record->state == DENIED) denied(model, client, request, record);

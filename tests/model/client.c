@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cluster.h"
+#include "limiter/record.h"
 #include "mutants.h"
 #include "outage.h"
 #include "places.h"
@@ -31,6 +32,8 @@ void client_rest(const struct model *model, struct client *client) {
   client->met = 0;
   memset(&client->above, 0, sizeof client->above);
   client->busy = client->paused = client->half = client->late = client->lost = false;
+  client->reads = 0;
+  client->found = 0;
   int number = world_client_number(model, client);
   bool over = client_next_request(model, client) == NULL;
   bool seen_counts = !over && model->scope->flags & (CACHED_CELLS | LOCAL_DENIAL);
@@ -39,7 +42,7 @@ void client_rest(const struct model *model, struct client *client) {
     if (!seen_counts) model->world->keys[i].seen[number] = 0;
   }
   if (over) {
-    memset(client->memo, 0, weir_memo_bytes(&model->stack));
+    memset(client->memo, 0, model->memo_bytes);
     memset(client->ends, 0, sizeof client->ends);
     memset(client->owing, 0, sizeof client->owing);
     memset(client->settled, 0, sizeof client->settled);
@@ -57,7 +60,7 @@ void client_rest(const struct model *model, struct client *client) {
 static void begin_round(struct model *model, struct client *client) {
   int64_t real = model->world->real_us;
   weir_machine *machine = client->machine;
-  size_t most = weir_machine_operations_most(&model->stack);
+  size_t most = weir_machine_operations_most(&model->stack) + (model->keys != NULL);
   if (machine->frame.operation_count > most)
     check_fails(model, CHECK_STATUS, "%zu operations where %zu are the most",
                 machine->frame.operation_count, most);
@@ -168,16 +171,22 @@ int64_t client_deadline_us(const struct model *model, const struct client *clien
   return is_hasty(model, client) ? HASTY_US : DEADLINE_US;
 }
 
-static weir_turn machine_start(struct model *model, struct client *client, weir_claim *group) {
+weir_turn client_start_machine(struct model *model, struct client *client, weir_claim *group) {
   const struct mutant *mutant = model->mutant;
-  weir_machine_init(client->machine, client_stack(model, client),
-                    is_hasty(model, client) ? &model->hasty : &model->settings);
   if (mutant->start != NULL)
     return mutant->start(client->machine, client->start_us, client->memo, group,
                          client->operations);
   return weir_machine_start(
       client->machine, client->from_us > 0 ? client->from_us : client->start_us,
       client->from_us > 0 ? NULL : client->memo, group, client->operations + client->returns);
+}
+
+/* All of a group are answered by what is known. */
+static void answer_here(struct model *model, struct client *client) {
+  for (int i = 0; i < GROUP_MOST; i++)
+    if (client->requests[i].verdict.answered) answered(model, client, &client->requests[i]);
+  record_over(model, client);
+  client_rest(model, client);
 }
 
 static void begin(struct model *model, struct client *client, weir_claim *group) {
@@ -187,7 +196,14 @@ static void begin(struct model *model, struct client *client, weir_claim *group)
     if (truth_of(model, i)->begins != NULL) truth_of(model, i)->begins(model, client, i);
   client->busy = true;
   client->deadline_us = model->world->real_us + client_deadline_us(model, client);
-  machine_start(model, client, group);
+  weir_machine_init(client->machine, client_stack(model, client),
+                    is_hasty(model, client) ? &model->hasty : &model->settings);
+  if (model->keys == NULL) {
+    client_start_machine(model, client, group);
+  } else if (keys_start(model, client, &group) == WEIR_TURN_DONE) {
+    answer_here(model, client);
+    return;
+  }
   classes_begin(model, client);
   begin_round(model, client);
   if (model->one_window) client->start_us = 0; /* makes states equal */
@@ -234,6 +250,7 @@ static void make_take(struct model *model, struct client *client, weir_claim *re
                                   .costs = wanted->own_costs ? wanted->costs : NULL,
                                   .up_to = wanted->up_to,
                                   .class = wanted->class,
+                                  .limit = wanted->limit,
                                   .waits = wanted->waits,
                                   .wait_us = wanted->wait_us}};
   if (model->gives_back && wanted->wish == TAKES) request->ask.ends = client->ends;
@@ -306,6 +323,9 @@ void client_start(struct model *model, struct client *client) {
   if (model->mutant->misremember != NULL) model->mutant->misremember(model, client->memo);
   if (request->wanted[0].wish == RETURNS) {
     if (return_leases(model, client)) return;
+  } else if (request->wanted[0].wish == SETS) {
+    keys_set(model, client, &request->wanted[0]);
+    return;
   } else if (request->wanted[0].wish == SETTLES) {
     if (settle_ask(model, client, &request->wanted[0])) group = &client->requests[0];
   } else if (request->wanted[0].wish == RENEWS) {
@@ -367,22 +387,26 @@ void client_land(struct model *model, struct client *client) {
 static void go_on(struct model *model, struct client *client, bool late) {
   lease_absorb_returns(model, client);
   if (client->machine->frame.stack == NULL) { /* there was nothing else */
+    keys_end_set(model, client);
     client_rest(model, client);
     return;
   }
   bool settled[GROUP_MOST];
   weir_machine *machine = client->machine;
   const struct mutant *mutant = model->mutant;
+  bool blocked = client->reads == WEIR_RECORD_DENIES; /* nobody is told before all has gone back */
   for (int i = 0; i < GROUP_MOST; i++)
-    settled[i] = client->requests[i].verdict.answered;
+    settled[i] = client->requests[i].verdict.answered && !blocked;
   client->late = client->late || late;
   client->paused = false;
   int64_t clock = world_clock_us(model, client);
   if (clock < client->from_us) clock = client->from_us;
-  weir_turn turn = mutant->resume != NULL
+  weir_turn turn = client->reads != WEIR_RECORD_KNOWN ? keys_resume(model, client, clock, late)
+                   : mutant->resume != NULL
                        ? mutant->resume(machine, clock, late, client->operations)
                        : weir_machine_resume(machine, clock, late, client->operations);
-  for (int i = 0; i < GROUP_MOST; i++)
+  blocked = client->reads == WEIR_RECORD_DENIES && turn != WEIR_TURN_DONE;
+  for (int i = 0; i < GROUP_MOST && !blocked; i++)
     if (client->requests[i].verdict.answered && !settled[i] &&
         lease_decided(model, client, &client->requests[i]) &&
         !policy_waits(client, &client->requests[i]))

@@ -107,5 +107,8 @@ void fault_evict(struct model *model, struct key *key) {
   key->present = false;
   key->value = 0;
   model->world->evicted = true;
-  truth_of(model, key->rule)->evicted(model, key, value);
+  if (key->place == WEIR_PLACE_LIMIT)
+    keys_lost(model, value);
+  else
+    truth_of(model, key->rule)->evicted(model, key, value);
 }

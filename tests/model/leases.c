@@ -282,14 +282,14 @@ void lease_plan_returns(struct model *model, struct client *client) {
 /* What of a place is on its way back and has not landed. */
 int64_t lease_returning(const struct client *client, int64_t place) {
   int64_t sum = 0;
-  for (int n = client->landed; n < client->returns; n++)
+  for (int n = client->landed; n < client->returns && client->wallet != NULL; n++)
     if (client->wallet->places[n] == place) sum += client->wallet->returning[n].left;
   return sum;
 }
 
 /* Some of it may stay for ever. */
 void lease_lose_returns(struct model *model, const struct client *client, weir_outcome outcome) {
-  if (outcome != WEIR_UNKNOWN) return;
+  if (outcome != WEIR_UNKNOWN || client->wallet == NULL) return;
   for (int n = client->landed; n < client->returns; n++)
     model->world->leak[0] += client->wallet->returning[n].left;
 }

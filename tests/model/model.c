@@ -72,6 +72,8 @@ static void classify(struct model *model) {
   model->linear = alone && model->scope->lease_us == 0;
   for (int i = 0; i < CLIENTS_MOST * REQUESTS_MOST; i++) {
     enum wish wish = model->requests[i / REQUESTS_MOST][i % REQUESTS_MOST].wanted[0].wish;
+    const struct wanted *wanted = &model->requests[i / REQUESTS_MOST][i % REQUESTS_MOST].wanted[0];
+    if (wanted->limit != 0) model->has_limits = true;
     if (wish == REFUNDS || wish == CANCELS || wish == SETTLES) model->gives_back = true;
     if (wish == SETTLES) model->settles = true;
   }
@@ -162,10 +164,11 @@ bool model_open(struct model *model, const struct scope *scope, const struct mut
   if (!configure(model)) return false;
   requests_read(model);
   classify(model);
-  model->memo_bytes = rounded(weir_memo_bytes(&model->stack));
+  if (!keys_open(model)) return false;
+  model->memo_bytes = rounded(weir_memo_bytes(&model->stack)) + keys_memo_bytes(model);
   model->machine_bytes = rounded(weir_machine_bytes(&model->stack));
   bool leases = scope->lease_us > 0;
-  size_t returns = leases ? 2 : 0;
+  size_t returns = leases || model->keys != NULL ? 2 : 0;
   model->operations_bytes =
       (weir_machine_operations_most(&model->stack) + returns) * sizeof(weir_operation);
   model->wallet_bytes =
@@ -187,6 +190,7 @@ void model_close(struct model *model) {
   free(model->world);
   free(model->inside_machine);
   free(model->inside_operations);
+  keys_close(model);
 }
 
 void world_reset(struct model *model) {

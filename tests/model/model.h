@@ -29,6 +29,7 @@ enum {
   KEYS_MOST = 24,  /* of the store */
   ORPHANS_MOST = 4,
   PAUSES_MOST = 3, /* of one request */
+  PAST_MOST = 4,   /* limits that a key had */
   INSTANTS_MOST = 12,
   BEFORE_MOST = 4,
   WANTED_MOST = CLIENTS_MOST * REQUESTS_MOST * GROUP_MOST,
@@ -76,7 +77,8 @@ enum scope_flag {
   DEADLINES = 1 << 21, /* the leader's deadline is HASTY_US */
   FLUSH = 1 << 22,     /* all keys may vanish at once */
   STICKY =
-      1 << 23 /* keys came to one client each, this one to none; each knows that there are two */
+      1 << 23, /* keys came to one client each, this one to none; each knows that there are two */
+  ABSENT_DENIES = 1 << 24 /* a key without a record is blocked */
 };
 
 struct charge {
@@ -98,19 +100,33 @@ struct scope {
   int64_t lease_us;    /* of every rule; 0: nothing is leased */
   int64_t delivers;    /* at least so much must be admitted, where there are no faults */
   int64_t memo_age_us; /* 0: longer than any run */
+  int64_t limits_us;   /* how old a record of a key may be; 0: keys have none */
   int64_t rest_us;     /* a client asks again only so long after its last round */
 };
 
 /* --- what is asked -----------------------------------------------------------------------------
  */
 
-enum wish { TAKES, PEEKS, REFUNDS, CANCELS, LEASES, RETURNS, SETTLES, RENEWS, REFILLS, NEXTS };
+enum wish {
+  TAKES,
+  PEEKS,
+  REFUNDS,
+  CANCELS,
+  LEASES,
+  RETURNS,
+  SETTLES,
+  RENEWS,
+  REFILLS,
+  NEXTS,
+  SETS
+};
 
 struct wanted {
   enum wish wish;
   int64_t cost;
   int64_t costs[WEIR_RULES_MOST]; /* for each rule, where own_costs */
   int64_t wait_us;
+  int64_t limit; /* its own; SETS: as the store has it */
   unsigned class;
   bool given, own_costs, up_to, waits;
 };
@@ -136,6 +152,8 @@ struct record {
   uint32_t after;           /* those that had their answer when this one was asked, one bit each */
   int32_t held;   /* of the cost: what its client had charged before; LEASES: what it got less */
   int32_t lag_us; /* how much the stamp that was told is before the use */
+  int32_t
+      limit; /* where limits differ: its own; ADMITTED: the most that it may have been judged by */
   uint8_t state;
   uint8_t wish;
   uint8_t class;
@@ -227,11 +245,18 @@ struct client {
   uint8_t last_taken;   /* record, from 1 */
   bool half;            /* the RAISE that lands now has raised */
   bool busy, paused, crashed, late, lost;
+  uint8_t reads; /* the key's record: enum weir_record_reads */
+  int32_t found; /* where limits differ: what its cell held with its charge */
 
   /* What steps of others may change, too. */
   uint64_t met;                         /* rules whose log others wrote during this request */
   struct above above;                   /* where there are classes */
   int32_t seen[RULES_MOST][CELLS_MOST]; /* the most that others had in a cell during this request */
+};
+
+/* A limit that the key had until then, and what a process may believe for ever that knew of it. */
+struct past {
+  int64_t limit, until_us;
 };
 
 struct world {
@@ -247,6 +272,7 @@ struct world {
   struct sent orphans[ORPHANS_MOST];      /* without an answer; may still land, in order */
   int32_t shadow[RULES_MOST][CELLS_MOST]; /* windows: a counter for every cell */
   int32_t owed[RULES_MOST][CELLS_MOST]; /* what a cell must hold: admitted, or all with count=all */
+  struct past past[PAST_MOST];          /* limits of keys */
 };
 
 enum step_kind {
@@ -300,6 +326,7 @@ enum check {
 
 struct mutant;
 struct cluster;
+struct keys;
 
 /* Bytes of the world that a scope can change. */
 enum { ANYBODY = -1 };
@@ -330,9 +357,11 @@ struct model {
   bool linear;       /* and must have a serial order that explains every figure */
   bool reads_clocks; /* answers must not be hurried: what follows depends on the clock then */
   bool has_classes;
-  bool gives_back; /* some request is a refund, a cancel or a settlement */
-  bool settles;    /* some request is a settlement */
-  bool exact;      /* a bucket's bound is held by stamps as well */
+  bool has_limits;   /* of keys, or of requests */
+  struct keys *keys; /* NULL: keys have no records */
+  bool gives_back;   /* some request is a refund, a cancel or a settlement */
+  bool settles;      /* some request is a settlement */
+  bool exact;        /* a bucket's bound is held by stamps as well */
   struct world *world;
   struct cluster *cluster; /* behind the world; NULL: one store */
   size_t world_bytes, memo_bytes, machine_bytes, operations_bytes, wallet_bytes;
@@ -370,6 +399,7 @@ struct sent world_next_operation(const struct model *model, const struct client 
 size_t client_sent(const struct client *client); /* operations of its round */
 const struct request *client_next_request(const struct model *model, const struct client *client);
 void client_start(struct model *model, struct client *client);
+weir_turn client_start_machine(struct model *model, struct client *client, weir_claim *group);
 void client_land(struct model *model, struct client *client);
 void client_absorb(struct model *model, struct client *client);
 void client_wake(struct model *model, struct client *client);
@@ -400,6 +430,21 @@ void lease_lose_returns(struct model *model, const struct client *client, weir_o
 void lease_empty(struct model *model, struct client *client);
 int64_t lease_returning(const struct client *client, int64_t place);
 int64_t lease_held(const struct client *client, const weir_claim *request);
+
+/* keys.c: limits of keys. False: the request leaves the client, or the client's present request is over. */
+bool keys_open(struct model *model);
+void keys_close(struct model *model);
+size_t keys_memo_bytes(const struct model *model);
+void keys_set(struct model *model, struct client *client, const struct wanted *wanted);
+void keys_end_set(struct model *model, struct client *client);
+weir_turn keys_start(struct model *model, struct client *client, weir_claim **group);
+weir_turn keys_resume(struct model *model, struct client *client, int64_t now_us, bool late);
+void keys_changed(struct model *model, int64_t before);
+void keys_lost(struct model *model, int64_t before);
+int64_t keys_most(const struct model *model, const struct client *client,
+                  const struct record *record);
+int64_t keys_least(const struct model *model, const struct client *client,
+                   const struct record *record);
 
 /* faults.c */
 void fault_make_orphan(struct model *model, struct client *client, const struct sent *sent);

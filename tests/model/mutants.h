@@ -63,6 +63,12 @@ struct mutant {
   bool settles_twice; /* what got no answer is sent again */
   void (*another)(weir_stack *stack, weir_settings *settings); /* what client 1 believes */
 
+  /* Limits of keys. */
+  void (*mislimit)(struct weir_limiter *limiter);
+  bool unsets_by_drop;
+  bool judges_unread; /* by what was known before, while the record is read */
+  bool keeps_blocked; /* what was charged meanwhile */
+
   /* Outages. */
   bool owes_what_was_sent;
   bool pays_twice;           /* what got no answer is still owed */
@@ -116,6 +122,8 @@ extern const struct mutant outage_mutants[];
 extern const size_t outage_mutant_count;
 extern const struct mutant settle_mutants[];
 extern const size_t settle_mutant_count;
+extern const struct mutant keys_mutants[];
+extern const size_t keys_mutant_count;
 extern const struct mutant lease_mutants[];
 extern const size_t lease_mutant_count;
 

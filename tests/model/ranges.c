@@ -69,6 +69,7 @@ void ranges_find(struct model *model) {
     add_client(model, i);
   add(model, &world->records[WANTED_MOST], charges_before(model) * sizeof(struct record));
   if (model->scope->flags & (LOSS | OVERDUE)) add(model, world->orphans, sizeof world->orphans);
+  if (model->keys != NULL) add(model, world->past, sizeof world->past);
   if (model->cluster != NULL) add(model, model->cluster, sizeof *model->cluster);
   if (has_windows(model)) {
     add(model, world->shadow, rules * sizeof world->shadow[0]);

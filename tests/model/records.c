@@ -25,6 +25,7 @@ void record_requested(struct model *model, struct client *client, const weir_cla
   *record = (struct record){.state = OPEN,
                             .wish = (uint8_t)wanted->wish,
                             .class = (uint8_t)wanted->class,
+                            .limit = (int32_t)wanted->limit,
                             .stamp_us = client->start_us,
                             .after = model->keeps_order ? model->world->answered : 0};
   for (int i = 0; i < (int)model->stack.count; i++)

@@ -11,6 +11,8 @@
  *     >2       charge 2 to the window that follows
  *     =5       settle: the last request really cost 5 (=5|0|2: for every rule)
  *     n        pay once more for all that is held
+ *     3@5      take 3, by a limit of its own of 5
+ *     !5       set the key's limit to 5; !0: it is blocked; !: it has none of its own
  */
 #include <string.h>
 
@@ -40,6 +42,12 @@ static void read_wanted(const char **at, struct wanted *wanted) {
     wanted->wish = SETTLES;
     return;
   }
+  if (**at == '!') {
+    char next = *++*at;
+    wanted->wish = SETS;
+    wanted->limit = next >= '0' && next <= '9' ? number(at) : -1;
+    return;
+  }
   if (**at == 'n' || **at == '<' || **at == 'x' || **at == 'r') {
     wanted->wish = **at == '<' ? REFUNDS : **at == 'x' ? CANCELS : **at == 'r' ? RETURNS : RENEWS;
     ++*at;
@@ -50,11 +58,12 @@ static void read_wanted(const char **at, struct wanted *wanted) {
     return;
   }
   read_cost(at, wanted);
-  for (; strchr("?^~ab", **at) != NULL && **at != '\0';) {
+  for (; strchr("?^~ab@", **at) != NULL && **at != '\0';) {
     char mark = *(*at)++;
     if (mark == '?') wanted->wish = PEEKS;
     if (mark == '^') wanted->up_to = true;
     if (mark == 'a' || mark == 'b') wanted->class = (unsigned)(mark - 'a' + 1);
+    if (mark == '@') wanted->limit = number(at);
     if (mark != '~') continue;
     wanted->waits = true;
     wanted->wait_us = number(at);

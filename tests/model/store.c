@@ -293,6 +293,10 @@ bool store_execute(struct model *model, struct client *client, struct sent *sent
                    operation->counter.entry);
   const struct truth *truth = truth_of(model, rule);
   bool changed = operation->outcome == WEIR_DONE && operation->kind != WEIR_GET;
+  if (operation->counter.place == WEIR_PLACE_LIMIT) {
+    if (changed) keys_changed(model, before);
+    return true;
+  }
   if (changed && truth->landed != NULL) truth->landed(model, client, operation, key, before);
   return true;
 }

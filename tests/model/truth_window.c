@@ -90,6 +90,7 @@ static void landed(struct model *model, struct client *client, const weir_operat
   model->world->shadow[rule][slot] += (int32_t)amount;
   if (client != NULL && !settle_gives_back(client, rule)) {
     if (amount > 0) client->charged_cell[rule] = cell;
+    if (amount > 0 && model->has_limits) client->found = model->world->shadow[rule][slot];
     client->charged[rule] += amount;
   }
   for (int i = 0; i < CLIENTS_MOST; i++)
@@ -102,7 +103,8 @@ static void evicted(struct model *model, const struct key *key, int64_t value) {
   struct world *world = model->world;
   int rule = key->rule;
   int lanes = model->stack.rules[rule].lanes;
-  world->slack[rule] += model->stack.rules[rule].limit;
+  const weir_rule *layout = &model->stack.rules[rule];
+  world->slack[rule] += model->has_limits ? layout->most : layout->limit;
   for (int64_t cell = key->index * lanes; cell < (key->index + 1) * lanes; cell++) {
     int64_t slot = cell - model->first_cell[rule];
     if (slot >= 0 && slot < CELLS_MOST) world->shadow[rule][slot] = 0;
@@ -128,9 +130,21 @@ static void owe(struct model *model, int rule, int64_t stamp_us, int64_t cost) {
   owes(model, rule, window_cell_of(model, rule, stamp_us), cost);
 }
 
+/* The most that any interval W of decision stamps may hold. */
+static int64_t bound_of(const weir_rule *rule, int64_t limit) {
+  if (!weir_rule_slides(rule) || rule->strict) return limit;
+  if (rule->cells <= 2) return 2 * limit;
+  return limit + (2 * limit + rule->cells - 1) / rule->cells;
+}
+
 static void admitted(struct model *model, struct client *client, int rule,
                      const struct record *record) {
-  (void)client;
+  const weir_rule *layout = &model->stack.rules[rule];
+  bool alone = client->requests[1].ask.cost == 0;
+  if (model->has_limits && alone && client->found > bound_of(layout, record->limit))
+    check_fails(model, CHECK_BOUND,
+                "client %d was admitted where its cell held %" PRId32 ", by a limit of %" PRId32,
+                world_client_number(model, client), client->found, record->limit);
   owe(model, rule, record->stamp_us, record->cost[rule] - record->less[rule] - record->held);
 }
 
@@ -160,6 +174,7 @@ static bool denies(const struct model *model, const struct client *client, int i
                    const weir_claim *request, const struct record *record, int64_t cost) {
   const weir_rule *rule = &client_stack(model, client)->rules[i];
   int64_t limit = class_limit_of(model, i, rule, request->ask.class);
+  if (model->has_limits) limit = keys_least(model, client, record);
   int64_t stamp_us = record->stamp_us;
   int64_t width = rule->cell_us;
   int64_t current = stamp_us / width;
@@ -181,13 +196,6 @@ static bool denies(const struct model *model, const struct client *client, int i
 /* --- the bound ---------------------------------------------------------------------------------
  */
 
-/* The most that any interval W of decision stamps may hold. */
-static int64_t bound_of(const weir_rule *rule, int64_t limit) {
-  if (!weir_rule_slides(rule) || rule->strict) return limit;
-  if (rule->cells <= 2) return 2 * limit;
-  return limit + (2 * limit + rule->cells - 1) / rule->cells;
-}
-
 /* Whether an admission at `stamp` lies in the interval that begins with one at `first`. */
 static bool same_interval(const weir_rule *rule, int64_t first, int64_t stamp) {
   if (!weir_rule_slides(rule)) return first / rule->period_us == stamp / rule->period_us;
@@ -199,17 +207,22 @@ static void bound_with(struct model *model, int i, bool settlements, unsigned cl
   bool texts = model->scope->flags & TEXTS;
   const weir_rule *rule =
       &(texts ? &model->another : &model->stack)->rules[i]; /* the larger limit */
-  int64_t most = bound_of(rule, class_limit_of(model, i, rule, class)) + model->world->slack[i] +
-                 (settlements ? rule->debt : 0);
+  int64_t limit = class_limit_of(model, i, rule, class);
+  int64_t more = model->world->slack[i] + (settlements ? rule->debt : 0);
   for (int first = 0; first < RECORDS_MOST; first++) {
     if (!class_is_within(&records[first], class) ||
         record_charge(&records[first], i, settlements) == 0)
       continue;
     int64_t sum = 0;
     int64_t begin = records[first].stamp_us;
-    for (int n = 0; n < RECORDS_MOST; n++)
-      if (class_is_within(&records[n], class) && same_interval(rule, begin, records[n].stamp_us))
-        sum += record_charge(&records[n], i, settlements);
+    int32_t largest = 0; /* that any of them may have been judged by */
+    for (int n = 0; n < RECORDS_MOST; n++) {
+      if (!class_is_within(&records[n], class) || !same_interval(rule, begin, records[n].stamp_us))
+        continue;
+      sum += record_charge(&records[n], i, settlements);
+      if (records[n].state == ADMITTED && records[n].limit > largest) largest = records[n].limit;
+    }
+    int64_t most = bound_of(rule, model->has_limits ? largest : limit) + more;
     if (sum > most)
       check_fails(model, CHECK_BOUND,
                   "rule %d: %" PRId64 " %s from E%+" PRId64 " us on within one period, %" PRId64

@@ -1,0 +1,62 @@
+/* Mistakes about limits of keys and of requests. */
+#include "limiter/limiter.h"
+#include "mutants.h"
+
+static void believe_for_longer(struct weir_limiter *limiter) {
+  limiter->limits_us += 4;
+}
+
+static void misread_absence(struct weir_limiter *limiter) {
+  limiter->absent_denies = !limiter->absent_denies;
+}
+
+static void take_more_than_most(struct weir_limiter *limiter) {
+  limiter->stack.rules[0].most += 10;
+}
+
+static void forget_own_limit(const struct model *model, struct client *client,
+                             weir_claim *request) {
+  (void)model;
+  (void)client;
+  request->ask.limit = 0;
+}
+
+const struct mutant keys_mutants[] = {
+    {.name = "judges a request by the rule's limit",
+     .scope = "requests with limits, fixed window",
+     .killed_by = CHECK_BOUND,
+     .alter = forget_own_limit},
+    {.name = "believes a key's limit for too long",
+     .scope = "a key's limit is lowered",
+     .killed_by = CHECK_BOUND,
+     .mislimit = believe_for_longer},
+    {.name = "believes for too long that a key is not blocked",
+     .scope = "a key is blocked",
+     .killed_by = CHECK_BOUND,
+     .mislimit = believe_for_longer},
+    {.name = "takes a key without a limit for blocked",
+     .scope = "a key's limit is raised",
+     .killed_by = CHECK_DENIAL,
+     .mislimit = misread_absence},
+    {.name = "takes a key without a limit for one with the rule's",
+     .scope = "a key's limit, absent denies",
+     .killed_by = CHECK_BOUND,
+     .mislimit = misread_absence},
+    {.name = "takes a key's limit above most for what it says",
+     .scope = "a key's limit is above most",
+     .killed_by = CHECK_BOUND,
+     .mislimit = take_more_than_most},
+    {.name = "judges before the key's limit is there",
+     .scope = "a key's limit is lowered",
+     .killed_by = CHECK_BOUND,
+     .judges_unread = true},
+    {.name = "leaves what was charged to a blocked key",
+     .scope = "a key is blocked",
+     .killed_by = CHECK_LEAK,
+     .keeps_blocked = true},
+    {.name = "unsets a key's limit by a DROP",
+     .scope = "a key's limit is unset",
+     .killed_by = CHECK_BOUND,
+     .unsets_by_drop = true},
+};
+const size_t keys_mutant_count = sizeof keys_mutants / sizeof keys_mutants[0];
