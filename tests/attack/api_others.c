@@ -183,6 +183,23 @@ static void call_read_rule(api_thread *thread) {
     api_fail(thread, "there is a rule %zu", index);
 }
 
+static void call_check_extra(api_thread *thread) {
+  weir_message *message = api_message(thread);
+  weir_limiter *limiter = api_limiter(thread);
+  const weir_extra *said[1];
+  const weir_extra *const *extras = api_extras(thread, said, 1);
+  weir_status status =
+      weir_limiter_check_extra(limiter, extras != NULL ? extras[0] : NULL, message);
+  api_check_status(thread, status, API_STATUS(OK) | API_STATUS(BAD_ARGUMENT), message);
+}
+
+static void call_read_class(api_thread *thread) {
+  char name[WEIR_CLASS_NAME_BYTES] = "";
+  weir_status status = weir_limiter_read_class(api_limiter(thread), (size_t)api_edge(thread), name);
+  api_check_status(thread, status, API_STATUS(OK) | API_STATUS(BAD_ARGUMENT), NULL);
+  if ((status == WEIR_OK) != (name[0] != '\0')) api_fail(thread, "a class is called \"%s\"", name);
+}
+
 static void call_warning(api_thread *thread) {
   weir_limiter *limiter = api_limiter(thread);
   if (weir_limiter_warning(limiter) != weir_limiter_warning_at(limiter, 0))
@@ -411,6 +428,8 @@ const api_call api_others[] = {
     {"weir_limiter_inspect", 0, call_limiter_inspect},
     {"weir_limiter_rules", 2, call_rules},
     {"weir_limiter_read_rule", 2, call_read_rule},
+    {"weir_limiter_check_extra", 2, call_check_extra},
+    {"weir_limiter_read_class", 2, call_read_class},
     {"weir_limiter_warning", 2, call_warning},
     {"weir_limiter_warning_at", 2, call_warning_at},
     {"weir_limiter_tell_apart", 2, call_tell_apart},
