@@ -113,7 +113,9 @@ class Classes(ProgramTest):
             log, picture = folder + "/log", folder + "/picture.svg"
             pathlib.Path(log).write_bytes(lines(requests(2000)))
             self.assert_ends(run("simulate", "--rule", WINDOW, *OF_LOG, "--plot", picture, log), 0)
-            self.assertIn("of classes", pathlib.Path(picture).read_text())
+            drawn = pathlib.Path(picture).read_text()
+            self.assertIn(">batch<", drawn)
+            self.assertIn(">free<", drawn)
 
     def test_what_is_no_class(self):
         good, bad = (b'{"time": 1764028800, "client": "a", "class": "%s"}\n' % name for name in (b"batch", b"gold"))

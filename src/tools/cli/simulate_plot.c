@@ -190,6 +190,21 @@ static void write_header(const struct drawing *drawing, size_t panels) {
   fprintf(script, "time_label = 'time in periods of %s'\n", period);
 }
 
+/* Their names, each above its line. */
+static void name_classes(FILE *script, const weir_stack *stack) {
+  enum { FIRST_LABEL = 10 };
+  for (unsigned i = 1; i <= WEIR_CLASSES_MOST; i++) {
+    char name[WEIR_NAME_MOST + 1];
+    fprintf(script, "unset label %u\n", FIRST_LABEL + i);
+    if (i > stack->class_count) continue;
+    weir_stack_name_class(stack, i, name);
+    fprintf(script, "set label %u ", FIRST_LABEL + i);
+    weir_cli_gnuplot_quote(script, name, strlen(name));
+    fprintf(script, " at graph 0.004, first %lld offset 0,0.45 noenhanced front font ',9'\n",
+            (long long)weir_measure_limit(&stack->rules[0], i));
+  }
+}
+
 static void write_panel(const struct drawing *drawing, const weir_simulation *simulation) {
   FILE *script = drawing->script;
   size_t i = drawing->panel;
@@ -199,6 +214,7 @@ static void write_panel(const struct drawing *drawing, const weir_simulation *si
   weir_cli_gnuplot_quote(script, simulation->texts[i], strlen(simulation->texts[i]));
   fputs(" offset 0,-0.7\n", script);
   if (i > 0) fputs("unset key\nunset label 1\n", script);
+  name_classes(script, stack);
   if (i + 1 == simulation->rule_count) fputs("set format x\nset xlabel time_label\n", script);
 
   /* From 0 to the highest; where that is many times the limit, on a logarithmic axis, which has no
@@ -222,8 +238,8 @@ static void write_panel(const struct drawing *drawing, const weir_simulation *si
           "'#000000' title 'wrongly denied'",
           floor, i, i, limit, i, i);
   for (unsigned j = 1; j <= stack->class_count; j++)
-    fprintf(script, ", %lld with lines dt (2,4) lw 1 lc rgb '#000000' title '%s'",
-            (long long)weir_measure_limit(&stack->rules[0], j), j == 1 ? "of classes" : "");
+    fprintf(script, ", %lld with lines dt (2,4) lw 1 lc rgb '#000000' notitle",
+            (long long)weir_measure_limit(&stack->rules[0], j));
   fputc('\n', script);
 }
 
