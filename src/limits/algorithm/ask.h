@@ -61,11 +61,9 @@ typedef struct weir_ask {
   int64_t wait_us; /* 0 or more */
 
   /* What it says of itself, as its class does: its caller's weir_extra as it was checked. */
-  int64_t limit;      /* in the place of LIMIT; 0: none */
-  const void *tenant; /* NULL: none; else ... */
-  size_t tenant_length;
-  int64_t tenant_number; /* ... its weir_key_tenant(), and ... */
-  int64_t weight; /* ... what the rule says of it; 0: nothing. All of a group have one tenant */
+  int64_t limit;         /* in the place of LIMIT; 0: none */
+  int64_t tenant_number; /* weir_key_tenant() of its tenant; 0: it names none */
+  int64_t weight; /* what the rule says of that; 0: nothing. All of a group have one tenant */
 
   union {
     int64_t at_us; /* for REFUND and SETTLE: the stamp of the charge */

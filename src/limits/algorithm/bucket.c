@@ -38,7 +38,9 @@ int64_t weir_bucket_full(const weir_rule *rule) {
 }
 
 int64_t weir_bucket_fullest(const weir_rule *rule) {
-  int64_t full = weir_bucket_full(rule), of_any = weir_bucket_units(rule, rule->fullest_us);
+  int64_t full = weir_bucket_full(rule);
+  if (rule->fullest_us == 0) return full;
+  int64_t of_any = weir_bucket_units(rule, rule->fullest_us);
   return full > of_any ? full : of_any;
 }
 

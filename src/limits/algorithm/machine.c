@@ -77,14 +77,17 @@ static bool machine_judges_again(weir_machine *machine) {
   return (in_flight || old) && !machine->in_order;
 }
 
-/* Whether what is known calls for a look before some request of the group is charged. What denied lower classes
- * says nothing of higher ones, and stays for the lower ones when those are charged. */
-static bool machine_must_peek(const weir_frame *frame) {
+__attribute__((cold, noinline)) static bool machine_some_must_peek(const weir_frame *frame) {
   const weir_claim *request = frame->requests;
-  if (frame->memo->must_peek == 0) return false;
   while (request != NULL && weir_ask_rank(&request->ask) > frame->memo->must_peek)
     request = request->next;
   return request != NULL;
+}
+
+/* Whether what is known calls for a look before some request of the group is charged. What denied lower classes
+ * says nothing of higher ones, and stays for the lower ones when those are charged. */
+static inline bool machine_must_peek(const weir_frame *frame) {
+  return frame->memo->must_peek != 0 && machine_some_must_peek(frame);
 }
 
 /* Begins the first stage from `from` on under which the open takes want something, if there is one.
@@ -468,18 +471,22 @@ static bool machine_plan_plain(weir_machine *machine, int64_t now_us, weir_opera
   return true;
 }
 
+/* Of a rule with classes: what is left for that of a request, and its limit. */
+__attribute__((noinline)) static int64_t machine_class_room(weir_rule_state *r,
+                                                            const weir_claim *request) {
+  const weir_threshold most = weir_ask_threshold(r->rule, &request->ask);
+  r->used += request->verdict.charge;
+  r->whole += request->verdict.charge;
+  r->room = most.capacity - r->used;
+  if (r->room > most.upper - r->whole) r->room = most.upper - r->whole;
+  return most.capacity;
+}
+
 /* What is left behind a request of it. */
-static weir_decision machine_tell_plain(weir_rule_state *r, const weir_claim *request) {
+static inline weir_decision machine_tell_plain(weir_rule_state *r, const weir_claim *request) {
   int64_t limit = r->rule->capacity;
   r->room -= request->verdict.charge;
-  if (r->frame->stack->class_count > 0) {
-    const weir_threshold most = weir_ask_threshold(r->rule, &request->ask);
-    r->used += request->verdict.charge;
-    r->whole += request->verdict.charge;
-    r->room = most.capacity - r->used;
-    if (r->room > most.upper - r->whole) r->room = most.upper - r->whole;
-    limit = most.capacity;
-  }
+  if (r->frame->stack->class_count > 0) limit = machine_class_room(r, request);
   return (weir_decision){.allowed = true,
                          .limit = limit,
                          .remaining = r->room,
@@ -487,6 +494,14 @@ static weir_decision machine_tell_plain(weir_rule_state *r, const weir_claim *re
                          .delay_us = request->verdict.decision.delay_us,
                          .cost = request->verdict.held + request->verdict.charge,
                          .at_us = r->frame->now_us};
+}
+
+__attribute__((noinline)) static weir_decision machine_tell_all(weir_machine *machine,
+                                                                const weir_claim *request) {
+  weir_decision figures[WEIR_RULES_MOST];
+  for (size_t i = 0; i < machine->frame.stack->count; i++)
+    figures[i] = machine_tell_plain(&machine->rule_states[i], request);
+  return weir_decide_speak(machine->frame.stack, figures, request, 0);
 }
 
 /* Whether all of it fits, which settles the group. A rule that is alone speaks for itself. */
@@ -500,14 +515,8 @@ static bool machine_end_plain(weir_machine *machine) {
       return false;
   }
   for (weir_claim *request = frame->requests; request != NULL; request = request->next) {
-    if (rule_count == 1) {
-      request->verdict.decision = machine_tell_plain(rules, request);
-    } else {
-      weir_decision figures[WEIR_RULES_MOST];
-      for (size_t i = 0; i < rule_count; i++)
-        figures[i] = machine_tell_plain(&rules[i], request);
-      request->verdict.decision = weir_decide_speak(frame->stack, figures, request, 0);
-    }
+    request->verdict.decision =
+        rule_count == 1 ? machine_tell_plain(rules, request) : machine_tell_all(machine, request);
     request->verdict.status = WEIR_OK;
     request->verdict.answered = true;
   }
@@ -515,6 +524,7 @@ static bool machine_end_plain(weir_machine *machine) {
     weir_expect_change(&rules[i], rules[i].charge);
   frame->phase = WEIR_PHASE_DONE;
   frame->operation_count = 0;
+  machine->plain = false;
   return true;
 }
 
@@ -524,6 +534,7 @@ static void machine_leave_plain(weir_machine *machine) {
   weir_operation planned[WEIR_RULES_MOST];
   weir_operation *answered = frame->operations;
   int64_t clock_us = frame->clock_us;
+  machine->plain = false;
   frame->operations = planned;
   frame->operation_count = 0;
   machine_begin(machine, frame->now_us);
@@ -629,18 +640,19 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   return machine_advance(machine, operations);
 }
 
-weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
-                              weir_operation *operations) {
-  machine->frame.clock_us = now_us;
-  if (machine->plain) {
-    machine->plain = false;
-    if (!late && machine_end_plain(machine)) return WEIR_TURN_DONE;
-    machine_leave_plain(machine);
-  }
+static weir_turn machine_go_on(weir_machine *machine, bool late, weir_operation *operations) {
+  if (machine->plain) machine_leave_plain(machine);
   weir_status status = machine_take_answers(machine);
   if (machine->frame.phase != WEIR_PHASE_DONE) /* nothing was sent: none is late */
     machine->course->rows[machine->frame.phase].round(machine, status, late);
   return machine_advance(machine, operations);
+}
+
+weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
+                              weir_operation *operations) {
+  machine->frame.clock_us = now_us;
+  if (machine->plain && !late && machine_end_plain(machine)) return WEIR_TURN_DONE;
+  return machine_go_on(machine, late, operations);
 }
 
 /* --- giving up ---------------------------------------------------------------------------------

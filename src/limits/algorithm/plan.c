@@ -42,6 +42,18 @@ void weir_plan_take_back(weir_machine *machine, weir_rule_state *r) {
   if (r->unused > 0 || r->tells) r->method->plan(r, WEIR_PHASE_TAKE_BACK);
 }
 
+bool weir_plain_fits_classes(weir_rule_state *r, int64_t used, int64_t whole) {
+  int64_t before = 0;
+  r->used = used;
+  r->whole = whole;
+  for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next) {
+    const weir_threshold most = weir_ask_threshold(r->rule, &request->ask);
+    before += request->verdict.charge;
+    if (most.capacity - used < before || most.upper - whole < before) return false;
+  }
+  return true;
+}
+
 bool weir_has_takes(const weir_frame *frame) {
   for (const weir_claim *request = frame->requests; request != NULL; request = request->next)
     if (!request->verdict.answered && request->ask.kind == WEIR_TAKE) return true;
@@ -93,6 +105,15 @@ void weir_expect_unanswered(weir_rule_state *r) {
   share->last += r->charge;
 }
 
+/* An unsure share gets the answer that it waited for. */
+__attribute__((cold, noinline)) static void learn_at_last(weir_rule_state *r, int64_t before,
+                                                          int64_t cost) {
+  weir_share *share = &r->expected->share;
+  weir_share_reconcile(share, r->lesson, before);
+  share->before = before;
+  weir_share_learn(share, r->lesson, true, before, cost);
+}
+
 /* After a loss, when less is expected than was charged, only the new place is known. */
 void weir_expect_count(weir_rule_state *r, int64_t index, int64_t per_period, int64_t after,
                        int64_t cost) {
@@ -104,14 +125,19 @@ void weir_expect_count(weir_rule_state *r, int64_t index, int64_t per_period, in
     return;
   }
   if (expected->index != index) begin_place(expected, index, per_period);
-  bool is_unsure = share->before < 0;
-  bool connected = is_unsure || expected->amount > 0 || (share->before == 0 && share->last == 0);
-  if (is_unsure) {
-    weir_share_reconcile(share, r->lesson, after - cost);
-    share->before = after - cost;
-  }
-  weir_share_learn(share, r->lesson, connected, after - cost, cost);
   expected->amount += cost;
+  if (weir_expect_waits(r)) {
+    learn_at_last(r, after - cost, cost);
+    return;
+  }
+  bool connected = expected->amount > cost || (share->before == 0 && share->last == 0);
+  weir_share_learn(share, r->lesson, connected, after - cost, cost);
+}
+
+void weir_expect_reconcile(weir_rule_state *r, int64_t index, int64_t found) {
+  weir_share *share = &r->expected->share;
+  if (share->last != 0 && r->expected->index == index)
+    weir_share_reconcile(share, r->lesson, found);
 }
 
 void weir_expect_add(weir_rule_state *r, int64_t index, int64_t amount) {

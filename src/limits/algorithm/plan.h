@@ -35,24 +35,15 @@ static inline weir_threshold weir_plan_threshold(const weir_rule_state *r) {
   return most;
 }
 
-/* Whether all requests of a plain charge fit on top of what is there, one after another, each by
- * its own class. */
+/* Whether all requests of a plain charge fit on top of what is there, one after another; and each by its own
+ * class, of rules that have some. */
+bool weir_plain_fits_classes(weir_rule_state *r, int64_t used, int64_t whole);
 static inline bool weir_plain_fits(weir_rule_state *r, int64_t used, int64_t whole) {
-  int64_t before = 0;
-  if (r->frame->stack->class_count == 0) {
-    int64_t by_upper = r->rule->upper - whole;
-    r->room = r->rule->capacity - used;
-    if (r->room > by_upper) r->room = by_upper;
-    return r->room >= r->charge;
-  }
-  r->used = used;
-  r->whole = whole;
-  for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next) {
-    const weir_threshold most = weir_ask_threshold(r->rule, &request->ask);
-    before += request->verdict.charge;
-    if (most.capacity - used < before || most.upper - whole < before) return false;
-  }
-  return true;
+  if (r->frame->stack->class_count > 0) return weir_plain_fits_classes(r, used, whole);
+  int64_t by_upper = r->rule->upper - whole;
+  r->room = r->rule->capacity - used;
+  if (r->room > by_upper) r->room = by_upper;
+  return r->room >= r->charge;
 }
 
 /* Begins a phase, with no round of it planned yet. */
@@ -167,11 +158,15 @@ void weir_share_reconcile(weir_share *share, weir_lesson *lesson, int64_t found)
 /* Halves what was learnt, so many times. */
 void weir_share_halve(weir_share *share, int64_t times);
 
-/* weir_expect_compare() of a rule that counts what is charged, in windows: an unsure share waits for it. */
+/* Of a rule that counts what is charged, in windows: whether its share is unsure, and waits for what is found. */
+static inline bool weir_expect_waits(const weir_rule_state *r) {
+  return r->expected->share.before < 0;
+}
+void weir_expect_reconcile(weir_rule_state *r, int64_t index, int64_t found);
+
+/* weir_expect_compare() of such a rule. */
 static inline void weir_expect_found(weir_rule_state *r, int64_t index, int64_t found) {
-  weir_share *share = &r->expected->share;
-  if (share->before < 0 && share->last != 0 && r->expected->index == index)
-    weir_share_reconcile(share, r->lesson, found);
+  if (weir_expect_waits(r)) weir_expect_reconcile(r, index, found);
   weir_expect_compare(r, index, found);
 }
 

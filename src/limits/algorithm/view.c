@@ -18,7 +18,18 @@ enum { STATE_WORDS = 12 };
  * third of the time that it takes to set all of it to 0 first. */
 static inline void remember(const weir_view *view, size_t i, const weir_ask *asked,
                             weir_frame *frame, weir_rule_state *r) {
-  *frame = (weir_frame){.settings = view->settings, .asked = asked, .now_us = view->now_us};
+  frame->stack = view->stack;
+  frame->settings = view->settings;
+  frame->requests = NULL;
+  frame->memo = NULL;
+  frame->phase = WEIR_PHASE_LOOK;
+  frame->blind = frame->believes_firm = frame->looks_at_old = frame->looks_at_back = false;
+  frame->lost = 0;
+  frame->now_us = view->now_us;
+  frame->clock_us = 0;
+  frame->asked = asked;
+  frame->operation_count = 0;
+  frame->operations = NULL;
   r->frame = frame;
   r->rule = &view->stack->rules[i];
   r->method = weir_method_of(r->rule, view->settings->traits);
@@ -190,12 +201,16 @@ bool weir_settle_locally(const weir_view *view, weir_claim *request) {
   return limit != 0 ? deny_limited(view, limit, request) : deny(view, request);
 }
 
-/* What rule i tells an admitted request. False: too little is known. */
-static bool tell(const weir_view *view, size_t i, const weir_claim *request,
-                 weir_decision *figures) {
+/* What rule i tells an admitted request, of which this process holds `room` besides. False: too little is
+ * known. */
+static inline bool tell(const weir_view *view, size_t i, int64_t room, const weir_claim *request,
+                        weir_decision *figures) {
   recalled to;
+  *figures = (weir_decision){.cost = request->verdict.charge, .remaining = WEIR_NOT_KNOWN};
   if (!recall(view, i, &request->ask, &to)) return false;
   to.r.method->figures(&to.r, &request->ask, request->verdict.charge, false, figures);
+  figures->remaining =
+      weir_ask_remaining(&view->stack->rules[i], &request->ask, figures->remaining, room);
   return true;
 }
 
@@ -214,27 +229,30 @@ static void settle_alone(const weir_view *view, const weir_decision *figures, we
   request->verdict.answered = true;
 }
 
-/* What others have of the limit is in the memo, as far as this process knows; what it holds itself
- * counts there as charged, and is room. */
-bool weir_settle_leased(const weir_view *view, int64_t room, bool must, weir_claim *request) {
+/* The same of several. */
+__attribute__((noinline)) static bool settle_all(const weir_view *view, int64_t room, bool must,
+                                                 weir_claim *request) {
   const weir_stack *stack = view->stack;
   weir_decision figures[WEIR_RULES_MOST];
   bool known = true;
-  size_t i = 0;
-  do { /* a stack has a rule */
-    figures[i] = (weir_decision){.cost = request->verdict.charge};
-    known = known && tell(view, i, request, &figures[i]);
-    figures[i].remaining =
-        weir_ask_remaining(&stack->rules[i], &request->ask, figures[i].remaining, room);
-  } while (++i < stack->count);
+  for (size_t i = 0; i < stack->count && known; i++)
+    known = tell(view, i, room, request, &figures[i]);
   if (!known && !must) return false;
-  for (i = 0; i < stack->count && !known; i++)
+  for (size_t i = 0; i < stack->count && !known; i++)
     figures[i] = (weir_decision){.cost = request->verdict.charge, .remaining = WEIR_NOT_KNOWN};
   request->verdict.decision.delay_us = 0;
-  if (stack->count == 1)
-    settle_alone(view, &figures[0], request);
-  else
-    settle(view, figures, 0, request);
+  settle(view, figures, 0, request);
+  return known;
+}
+
+/* What others have of the limit is in the memo, as far as this process knows; what it holds itself
+ * counts there as charged, and is room. */
+bool weir_settle_leased(const weir_view *view, int64_t room, bool must, weir_claim *request) {
+  weir_decision figures;
+  bool known = view->stack->count == 1 ? tell(view, 0, room, request, &figures)
+                                       : settle_all(view, room, must, request);
+  if (!known && !must) return false;
+  if (view->stack->count == 1) settle_alone(view, &figures, request);
   if (!known) request->verdict.decision.reset_after_us = WEIR_NOT_KNOWN;
   return known;
 }

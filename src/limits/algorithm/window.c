@@ -204,6 +204,18 @@ static void window_begin(weir_rule_state *r) {
     memory->cells[cell - span->first] = (weir_cell){0, now_us};
 }
 
+/* Of what an answer says, what became of charges without one: of the one cell that is watched. */
+__attribute__((cold, noinline)) static void window_find(weir_rule_state *r,
+                                                        const weir_operation *operation) {
+  const weir_window_memory *memory = r->memory;
+  int64_t counts[WEIR_LANES_MOST];
+  int64_t cell = r->expected->index, place = cell - memory->first;
+  if (place < 0 || place >= memory->count || cell / r->rule->lanes != operation->counter.index)
+    return;
+  weir_cells_decode(r->rule, weir_stored_before(operation), counts);
+  weir_expect_reconcile(r, cell, counts[cell % r->rule->lanes]);
+}
+
 /* What a counter holds, at `now` or later. An addition's total, without its own cost, is what was
  * there. What was taken off has changed a counter since it was read: it has to be read again, unless
  * that was all that this group did, or the last of it, as in a settlement. */
@@ -227,9 +239,10 @@ static void window_answer(weir_rule_state *r, const weir_operation *operation) {
       continue;
     }
     *cell = (weir_cell){counts[lane], r->frame->now_us};
-    weir_expect_found(r, memory->first + place, counts[lane]);
+    weir_expect_compare(r, memory->first + place, counts[lane]);
     if (place > 0) state->taken_in += counts[lane];
   }
+  if (weir_expect_waits(r) && !stale) window_find(r, operation);
 }
 
 /* --- rounds ------------------------------------------------------------------------------------
@@ -456,7 +469,7 @@ static void window_figures(const weir_rule_state *r, const weir_ask *ask, int64_
   const weir_cell_span *span = &((const window_state *)r->state)->span;
   int64_t now_us = r->frame->now_us;
   const weir_threshold most = weir_ask_threshold(r->rule, ask);
-  decision->remaining = window_room(r, ask);
+  decision->remaining = weir_cells_remaining(r->rule, most, span);
   if (denied) decision->retry_after_us = weir_cells_retry_after(r->rule, most, span, now_us, cost);
   decision->reset_after_us = weir_cells_reset_after(r->rule, span, now_us);
 }

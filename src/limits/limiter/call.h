@@ -70,6 +70,39 @@ static inline weir_waiting *weir_waiting_of(weir_claim *claim) {
   return (weir_waiting *)claim;
 }
 
+/* A request that nobody has asked yet. A compiler would set all of it to 0 at once, which takes a processor twice
+ * as long as member by member: every take comes by here. */
+static inline void weir_waiting_begin(weir_waiting *request, weir_request_kind kind,
+                                      const void *key, size_t key_length, int64_t cost) {
+  weir_ask *ask = &request->claim.ask;
+  weir_verdict *verdict = &request->claim.verdict;
+  request->claim.next = NULL;
+  ask->kind = kind;
+  ask->terms = WEIR_PLAIN;
+  ask->alone = ask->up_to = ask->waits = false;
+  ask->class = 0;
+  ask->key = key;
+  ask->key_length = key_length;
+  ask->cost = cost;
+  ask->costs = NULL;
+  ask->most = ask->wait_us = ask->limit = ask->tenant_number = ask->weight = ask->at_us = 0;
+  ask->ends = ask->places = ask->settlement = NULL;
+  verdict->answered = verdict->away = verdict->gone = false;
+  verdict->has_room = verdict->in_account = false;
+  verdict->denying = 0;
+  verdict->status = WEIR_OK;
+  verdict->limit = verdict->held = 0;
+  verdict->charge = cost;
+  verdict->decision = (weir_decision){0};
+  request->call = NULL;
+  request->entry = NULL;
+  request->shard = NULL;
+  atomic_init(&request->standing, WEIR_STANDING_WAITING);
+  request->way = WEIR_WAY_ASKS;
+  request->uncounted = false;
+  request->end_us = 0;
+}
+
 /* How a group comes to know its key's record (record.h). */
 typedef enum weir_record_reads {
   WEIR_RECORD_KNOWN, /* there is none, or it was read lately */

@@ -295,8 +295,6 @@ void weir_request_say(const weir_limiter *limiter, const weir_extra *extra, weir
   if (extra->class_name != NULL)
     ask->class = weir_stack_find_class(&limiter->stack, extra->class_name);
   ask->limit = extra->limit;
-  ask->tenant = extra->tenant;
-  ask->tenant_length = extra->tenant_length;
   if (!limiter->shared) return;
   ask->tenant_number = weir_key_tenant(extra->tenant, extra->tenant_length);
   ask->weight = weir_rule_weight(&limiter->stack.rules[0], extra->tenant, extra->tenant_length);

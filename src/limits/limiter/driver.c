@@ -392,12 +392,17 @@ static inline void resume(weir_call *call, weir_group *group, int64_t now_us, bo
   if (now_us < group->not_before_us) now_us = group->not_before_us;
   group->turn = weir_machine_resume(machine, now_us, late, round->planned + round->planned_count);
   round->planned_count += machine->frame.operation_count;
-  if (group->turn == WEIR_TURN_DONE && group->reads >= WEIR_RECORD_RODE)
-    weir_record_tell(call, group, group->reads == WEIR_RECORD_DENIES);
   if (group->turn != WEIR_TURN_PAUSE) return;
   if (call->head->deadline_us == INT64_MAX) weir_call_begin_deadline(call);
   group->wake_us = weir_call_pause_end_us(machine->pauses);
   call->pausing++;
+}
+
+/* One that charged while its key's record was read. */
+static void resume_rode(weir_call *call, weir_group *group, int64_t now_us, bool late) {
+  resume(call, group, now_us, late);
+  if (group->turn == WEIR_TURN_DONE)
+    weir_record_tell(call, group, group->reads == WEIR_RECORD_DENIES);
 }
 
 /* A group of which all are answered leaves the call. */
@@ -415,13 +420,17 @@ __attribute__((cold, noinline)) static void resume_read(weir_call *call, weir_gr
   weir_memo_entry *entry = group->entry;
   weir_operation read;
   bool rode = group->reads == WEIR_RECORD_RIDES;
+  if (group->reads >= WEIR_RECORD_RODE) {
+    resume_rode(call, group, now_us, late);
+    return;
+  }
   weir_record_read found = weir_record_absorb(call, group, rode, &read);
   bool known = !late && found != WEIR_RECORD_NOT_READ;
   if (rode) {
     bool denies = found == WEIR_RECORD_BLOCKS;
     group->reads = denies ? WEIR_RECORD_DENIES : WEIR_RECORD_RODE;
     if (found == WEIR_RECORD_NOT_READ) weir_machine_failure(group->machine, &read);
-    resume(call, group, now_us, !known || denies);
+    resume_rode(call, group, now_us, !known || denies);
     return;
   }
   group->reads = WEIR_RECORD_KNOWN;
@@ -468,10 +477,10 @@ static void absorb(weir_call *call) {
       if (frame->operations[n].outcome == WEIR_NOT_SENT) end_us = head->charge_end_us;
     bool held_up = immediate && now_us - frame->now_us >= limiter->deadline_us;
     bool late = held_up || head->monotonic_us >= end_us;
-    if (group->reads == WEIR_RECORD_FIRST || group->reads == WEIR_RECORD_RIDES)
-      resume_read(call, group, now_us, late);
-    else
+    if (group->reads == WEIR_RECORD_KNOWN)
       resume(call, group, now_us, late);
+    else
+      resume_read(call, group, now_us, late);
   }
 }
 
@@ -485,7 +494,11 @@ static void wake(weir_call *call) {
     bool late = group->wake_us >= head->charge_end_us || weir_call_is_out_of_time(call);
     if (!late && head->monotonic_us < group->wake_us) continue;
     call->pausing--;
-    resume(call, group, weir_limiter_now(call->limiter), late);
+    int64_t now_us = weir_limiter_now(call->limiter);
+    if (group->reads == WEIR_RECORD_KNOWN)
+      resume(call, group, now_us, late);
+    else
+      resume_read(call, group, now_us, late);
   }
 }
 

@@ -16,8 +16,7 @@ __attribute__((cold)) static void show_and_tell(const weir_limiter *limiter,
 }
 
 /* One of requests with a limit of their own is found under the lock alone. */
-void weir_known_show(const weir_limiter *limiter, weir_memo_entry *entry) {
-  if (entry->memo->denied_cost == 0 && !entry->shown) return;
+__attribute__((noinline)) static void show(const weir_limiter *limiter, weir_memo_entry *entry) {
   const weir_memo_limits *limits = weir_memo_limits_of(&limiter->stack, entry->memo);
   if (entry->memo->denied_cost != 0 && limits != NULL && limits->denied != 0) {
     weir_table_hide_denial(limiter->table, entry);
@@ -28,6 +27,10 @@ void weir_known_show(const weir_limiter *limiter, weir_memo_entry *entry) {
     show_and_tell(limiter, entry);
   else
     weir_table_show_denial(limiter->table, entry, NULL);
+}
+
+void weir_known_show(const weir_limiter *limiter, weir_memo_entry *entry) {
+  if (entry->memo->denied_cost != 0 || entry->shown) show(limiter, entry);
 }
 
 /* Most are of cost 1 under one rule. What such a request is told then changes with time alone: nothing
@@ -125,7 +128,7 @@ static bool deny_locked(weir_limiter *limiter, const weir_key *key, weir_moment 
   return denied;
 }
 
-bool weir_limiter_never(const weir_limiter *limiter, int64_t now_us, weir_claim *request) {
+bool weir_limiter_may_never(const weir_limiter *limiter, int64_t now_us, weir_claim *request) {
   bool has_limit = request->ask.limit != 0;
   return weir_settle_never(has_limit ? &limiter->stack : limiter->widest, now_us, request);
 }

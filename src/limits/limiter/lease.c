@@ -156,20 +156,24 @@ static bool answer_and_count(weir_limiter *limiter, weir_memo_entry *entry, weir
   return answered;
 }
 
+/* What a request asks, where denials are shown: it may count for those that found one. */
+__attribute__((noinline)) static int64_t asked_by_many(const weir_memo *memo, const weir_ask *ask,
+                                                       weir_moment at) {
+  bool for_many = weir_leases_look(at) && memo->denied_cost > 0 && ask->cost >= memo->denied_cost &&
+                  weir_ask_rank(ask) <= memo->denied_rank && at.now_us >= memo->denied_at_us &&
+                  at.now_us < memo->denied_until_us;
+  return for_many ? ask->cost * WEIR_LEASES_LOOK : ask->cost;
+}
+
 /* A request came for the key, answered or not: what is asked tells how much to charge ahead. */
 static void count(weir_limiter *limiter, weir_memo_entry *entry, const weir_claim *request,
                   weir_moment at) {
-  const weir_memo *memo = entry->memo;
-  bool for_many = entry->shown && weir_leases_look(at) && memo->denied_cost > 0 &&
-                  request->ask.cost >= memo->denied_cost &&
-                  weir_ask_rank(&request->ask) <= memo->denied_rank &&
-                  at.now_us >= memo->denied_at_us && at.now_us < memo->denied_until_us;
-  if (weir_stock_has_next_due(entry->leased->stock, &limiter->lease, at.now_us) && !entry->busy)
+  weir_stock *stock = entry->leased->stock;
+  if (weir_stock_has_next_due(stock, &limiter->lease, at.now_us) && !entry->busy)
     ask_refill(limiter, entry, at.now_us);
-  bool counts = weir_class_is_within(entry->leased->stock->class, request->ask.class);
-  if (may_use(request) && counts)
-    weir_stock_count(entry->leased->stock, &limiter->lease, at.now_us,
-                     for_many ? request->ask.cost * WEIR_LEASES_LOOK : request->ask.cost);
+  if (!may_use(request) || !weir_class_is_within(stock->class, request->ask.class)) return;
+  int64_t cost = entry->shown ? asked_by_many(entry->memo, &request->ask, at) : request->ask.cost;
+  weir_stock_count(stock, &limiter->lease, at.now_us, cost);
 }
 
 /* --- settling ----------------------------------------------------------------------------------

@@ -175,8 +175,17 @@ weir_status weir_request_decide(weir_limiter *limiter, weir_request *request,
 void weir_request_begin(const weir_limiter *limiter, const weir_request *request,
                         const weir_extra *extra, weir_waiting *state);
 
-/* Whether it never fits, whatever limits its key may have: then it is answered. */
-bool weir_limiter_never(const weir_limiter *limiter, int64_t now_us, weir_claim *request);
+/* Whether it never fits, whatever limits its key may have: then it is answered. Most fit by one look. */
+bool weir_limiter_may_never(const weir_limiter *limiter, int64_t now_us, weir_claim *request);
+static inline bool weir_limiter_never(const weir_limiter *limiter, int64_t now_us,
+                                      weir_claim *request) {
+  const weir_ask *ask = &request->ask;
+  if (ask->cost > limiter->capacity_least || ask->costs != NULL || ask->up_to || ask->class != 0 ||
+      ask->limit != 0)
+    return weir_limiter_may_never(limiter, now_us, request);
+  request->verdict.charge = ask->cost - request->verdict.held;
+  return false;
+}
 
 /* What a checked request says of itself beside that. */
 void weir_request_say(const weir_limiter *limiter, const weir_extra *extra, weir_ask *ask);
@@ -280,7 +289,7 @@ static inline weir_status weir_no_memory(weir_message *message) {
 static inline void weir_limiter_find(const weir_limiter *limiter, const weir_ask *ask,
                                      weir_key *key) {
   const unsigned char *secret = limiter->store->secret;
-  if (ask->tenant == NULL)
+  if (ask->tenant_number == 0)
     weir_key_read(secret, ask->key, ask->key_length, key);
   else
     weir_key_read_tenant(secret, ask->key, ask->key_length, ask->tenant_number, key);

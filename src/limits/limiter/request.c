@@ -11,19 +11,16 @@ void weir_request_begin(const weir_limiter *limiter, const weir_request *request
   bool one_cost = request->costs != NULL && limiter->known->one_cost;
   for (size_t i = 1; one_cost && i < limiter->stack.count; i++)
     one_cost = request->costs[i] == request->costs[0];
-  *state = (weir_waiting){
-      .claim.ask = {.kind = request->flags & WEIR_REQUEST_PEEK ? WEIR_PEEK : WEIR_TAKE,
-                    .alone = request->costs != NULL,
-                    .up_to = (request->flags & WEIR_REQUEST_UP_TO) != 0,
-                    .cost = request->costs == NULL ? request->cost
-                            : one_cost             ? request->costs[0]
-                                                   : 0,
-                    .costs = one_cost ? NULL : request->costs,
-                    .waits = request->longest_wait_us > 0,
-                    .wait_us = request->longest_wait_us,
-                    .key = request->key,
-                    .key_length = request->key_length}};
-  if (extra != NULL) weir_request_say(limiter, extra, &state->claim.ask);
+  int64_t cost = request->costs == NULL ? request->cost : one_cost ? request->costs[0] : 0;
+  weir_ask *ask = &state->claim.ask;
+  weir_waiting_begin(state, request->flags & WEIR_REQUEST_PEEK ? WEIR_PEEK : WEIR_TAKE,
+                     request->key, request->key_length, cost);
+  ask->alone = request->costs != NULL;
+  ask->up_to = (request->flags & WEIR_REQUEST_UP_TO) != 0;
+  ask->costs = one_cost ? NULL : request->costs;
+  ask->waits = request->longest_wait_us > 0;
+  ask->wait_us = request->longest_wait_us;
+  if (extra != NULL) weir_request_say(limiter, extra, ask);
 }
 
 /* A request that may fit, and that no denial which is shown answers: where it stands, or in line,
@@ -97,10 +94,9 @@ weir_status weir_limiter_take(weir_limiter *limiter, const void *key, size_t key
   if (!shown || cost > 1 ||
       weir_denials_read(limiter->denials, &read, at.clock_steps, at.now_us, NULL, decision) ==
           WEIR_DENIAL_NONE) {
-    weir_waiting state = {
-        .claim.ask = {.kind = WEIR_TAKE, .cost = cost, .key = key, .key_length = key_length},
-        .claim.verdict.charge = cost,
-        .uncounted = true};
+    weir_waiting state;
+    weir_waiting_begin(&state, WEIR_TAKE, key, key_length, cost);
+    state.uncounted = true;
     if (!shown || !weir_know(limiter, &state, &read, at, WEIR_SHOWN, NULL))
       answer(limiter, &state, &read, at, message);
     status = state.claim.verdict.status;

@@ -220,18 +220,17 @@ int64_t weir_stock_room(const weir_stock *stock, int64_t now_us, unsigned class)
 }
 
 /* Of those that are usable for a class the lot of the lowest, of these the one that ends first; NULL: there is
- * none. */
-static weir_lot *first_usable(weir_stock *stock, int64_t now_us, unsigned class) {
-  weir_lot *first = NULL;
-  for (size_t i = 0; i < WEIR_LOTS; i++) {
-    weir_lot *lot = &stock->lots[i];
-    if (!is_usable(lot, now_us) || !is_for(lot, class)) continue;
-    bool sooner = first == NULL || (lot->class == first->class ? lot->until_us < first->until_us
-                                                               : is_for(lot, first->class));
-    if (sooner) first = lot;
-  }
-  return first;
+ * none. Most of the time one of both is. */
+static inline weir_lot *first_usable(weir_stock *stock, int64_t now_us, unsigned class) {
+  weir_lot *one = stock->lots, *other = one + 1;
+  bool has_other = is_usable(other, now_us) && is_for(other, class);
+  if (!is_usable(one, now_us) || !is_for(one, class)) return has_other ? other : NULL;
+  if (!has_other) return one;
+  bool sooner =
+      one->class == other->class ? other->until_us < one->until_us : is_for(other, one->class);
+  return sooner ? other : one;
 }
+_Static_assert(WEIR_LOTS == 2, "first_usable() knows of two");
 
 void weir_stock_places(weir_stock *stock, const weir_lease *lease, int64_t now_us,
                        int64_t places[WEIR_RULES_MOST], unsigned class) {
