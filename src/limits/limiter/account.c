@@ -44,7 +44,8 @@ static weir_limiter *create_local(weir_limiter *owner) {
   weir_limiter *local = NULL;
   size_t keys = owner->memo_keys * weir_machine_operations_most(&owner->stack);
   snprintf(url, sizeof url, "memory:?keys=%zu", keys < STORE_KEYS_MOST ? keys : STORE_KEYS_MOST);
-  if (weir_store_open(url, &store, NULL) == WEIR_OK) local = calloc(1, sizeof *local);
+  if (weir_store_open(url, &store, NULL) == WEIR_OK)
+    local = weir_limiter_allocate(owner->stack.count);
   if (local == NULL) goto no_limiter;
   local->store = store;
   local->fallback = WEIR_FALLBACK_NONE;

@@ -27,9 +27,15 @@ struct weir_idle {
   weir_idle_place places[WEIR_THREAD_PLACES];
 };
 
-weir_idle *weir_idle_create(void) {
-  weir_idle *idle = aligned_alloc(WEIR_CACHE_LINE_BYTES, sizeof *idle);
-  if (idle != NULL) memset(idle, 0, sizeof *idle);
+/* Made with the first call, without a lock, which a child could find taken: of threads that come first at once one
+ * has its own kept. NULL: no memory. */
+__attribute__((cold, noinline)) static weir_idle *create_idle(weir_limiter *limiter) {
+  weir_idle *idle = NULL;
+  weir_idle *made = aligned_alloc(WEIR_CACHE_LINE_BYTES, sizeof *made);
+  if (made == NULL) return NULL;
+  memset(made, 0, sizeof *made);
+  if (atomic_compare_exchange_strong(&limiter->idle, &idle, made)) return made;
+  free(made);
   return idle;
 }
 
@@ -120,7 +126,10 @@ weir_settlement *weir_call_settlement(weir_call *call, const weir_waiting *reque
 }
 
 weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {
-  weir_idle_place *place = &limiter->idle->places[weir_thread_place()];
+  weir_idle *idle = atomic_load_explicit(&limiter->idle, memory_order_acquire);
+  if (idle == NULL) idle = create_idle(limiter);
+  if (idle == NULL) return NULL;
+  weir_idle_place *place = &idle->places[weir_thread_place()];
   weir_call *call = atomic_exchange_explicit(&place->first, NULL, memory_order_acquire);
   if (call != NULL && call->next_idle != NULL) {
     weir_call *last = call->next_idle;

@@ -190,10 +190,8 @@ typedef struct weir_call {
   weir_message explanation;      /* why the store did not decide it */
 } weir_call;
 
-/* Calls that are ready for reuse, so that nothing is allocated per decision. NULL: no memory. NULL is
- * fine to destroy. */
+/* Calls that are ready for reuse, so that nothing is allocated per decision. NULL is fine to destroy. */
 typedef struct weir_idle weir_idle;
-weir_idle *weir_idle_create(void);
 void weir_idle_destroy(weir_idle *idle);
 
 /* The settlement of a request of its batch. NULL: no memory. */

@@ -11,14 +11,36 @@
 #include "limiter/record.h"
 #include "store/process.h"
 
-/* What all keys of a rule begin with never changes. */
-static void prepare_prefixes(weir_limiter *limiter) {
+/* A thousand limiters are a thousand customers: most have one rule, and room for as many takes more than all
+ * else. */
+static size_t bytes_of(size_t rules) {
+  return offsetof(weir_limiter, stack.rules) + rules * sizeof(weir_rule);
+}
+
+weir_limiter *weir_limiter_allocate(size_t rules) {
+  return calloc(1, bytes_of(rules));
+}
+
+/* What all keys of a rule begin with never changes. False: no memory. */
+static bool prepare_prefixes(weir_limiter *limiter) {
+  char texts[WEIR_RULES_MOST * WEIR_KEY_PREFIX_MOST];
+  size_t used = 0;
   for (size_t i = 0; i < limiter->stack.count; i++) {
     weir_prefix *prefix = &limiter->prefixes[i];
     prefix->length =
-        weir_key_prefix(limiter->store->namespace_text, limiter->stack.rules[i].tag, prefix->text);
-    weir_key_hash(limiter->store->secret, prefix->text, prefix->length, prefix->hash);
+        weir_key_prefix(limiter->store->namespace_text, limiter->stack.rules[i].tag, texts + used);
+    weir_key_hash(limiter->store->secret, texts + used, prefix->length, prefix->hash);
+    used += prefix->length;
   }
+  limiter->prefix_texts = malloc(used);
+  if (limiter->prefix_texts == NULL) return false;
+  memcpy(limiter->prefix_texts, texts, used);
+  used = 0;
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    limiter->prefixes[i].text = limiter->prefix_texts + used;
+    used += limiter->prefixes[i].length;
+  }
+  return true;
 }
 
 size_t weir_limiter_rules(const weir_limiter *limiter) {
@@ -171,7 +193,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   }
   if (made->shared) prepare_shared(made);
   if (made->stack.class_count > 0) made->hands_on = false;
-  prepare_prefixes(made);
+  bool prepared = prepare_prefixes(made);
   weir_limiter_guard_clock(made);
   made->leases = made->leases && made->stack.rules[0].lease_us > 0 && !made->held;
   made->direct = !made->leases && made->limits_us == 0 &&
@@ -189,9 +211,8 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   if (made->table != NULL) made->denials = weir_table_denials(made->table);
   bool widened = made->limits_us == 0 || widen(made);
   made->counts = weir_counts_create();
-  made->idle = weir_idle_create();
-  if (pthread_mutex_init(&made->reserved_mutex, NULL) == 0 && widened && made->table != NULL &&
-      made->counts != NULL && made->idle != NULL && weir_limiter_warn_of_short_cells(made))
+  if (pthread_mutex_init(&made->reserved_mutex, NULL) == 0 && prepared && widened &&
+      made->table != NULL && made->counts != NULL && weir_limiter_warn_of_short_cells(made))
     return WEIR_OK;
   weir_limiter_destroy(made);
   return weir_no_memory(message);
@@ -211,7 +232,7 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   }
   status = weir_process_check(store->process, "the store", message);
   if (status != WEIR_OK) return status;
-  weir_limiter *made = calloc(1, sizeof *made);
+  weir_limiter *made = weir_limiter_allocate(WEIR_RULES_MOST);
   if (made == NULL) return weir_no_memory(message);
   made->store = store;
   status = weir_limiter_configure(made, options, store->timeout_us, &processes, message);
@@ -225,6 +246,8 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
     free(made);
     return status;
   }
+  weir_limiter *fitted = realloc(made, bytes_of(made->stack.count)); /* nobody has seen it yet */
+  if (fitted != NULL) made = fitted;
   status = weir_limiter_finish(made, message);
   if (status != WEIR_OK) return status;
   if (made->held && made->renews) made->places = weir_places_create(&made->renewer);
@@ -258,6 +281,7 @@ void weir_limiter_destroy(weir_limiter *limiter) {
   weir_counts_destroy(limiter->counts);
   weir_limiter_clean_up_warnings(limiter);
   free(limiter->text);
+  free(limiter->prefix_texts);
   free(limiter->limited_most);
   free(limiter);
 }

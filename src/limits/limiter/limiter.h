@@ -49,7 +49,7 @@
 typedef struct weir_prefix {
   size_t length;
   uint64_t hash[2]; /* under the store's secret */
-  char text[WEIR_KEY_PREFIX_MOST];
+  const char *text; /* in the limiter's `prefix_texts` */
 } weir_prefix;
 
 /* Of one request under one rule. */
@@ -62,7 +62,6 @@ enum { WEIR_MEMO_KEYS_DEFAULT = 16384, WEIR_MEMO_KEYS_MOST = 1 << 24 };
 
 struct weir_limiter {
   weir_store *store;
-  weir_stack stack;
   char *
       text; /* that was read, in which rules find their names; NULL: another's, which lives longer */
   weir_settings settings;
@@ -86,6 +85,7 @@ struct weir_limiter {
   int64_t plain_cost_most;  /* the least of these, ... */
   int64_t capacity_least;   /* ... and of all rules: what costs more never fits */
   weir_prefix prefixes[WEIR_RULES_MOST];
+  char *prefix_texts;
   weir_table *table;
   const weir_denials_place *denials; /* the table's */
   const weir_stand_in *known;        /* of denials, or of lots */
@@ -122,11 +122,15 @@ struct weir_limiter {
   int64_t grain_us;          /* and how often it writes down the time, by what clocks may differ */
   atomic_uint clock_steps;   /* backward steps that were followed */
   _Atomic int64_t latest_us; /* the clock guard's */
-  weir_idle *idle;
+  weir_idle *_Atomic idle;   /* NULL: no call was needed so far */
 
   pthread_mutex_t reserved_mutex;                    /* guards the next; */
   weir_reservation *reserved[WEIR_RESERVED_BUCKETS]; /* open ones, by where their decision is */
+  weir_stack stack; /* last: there is room for as many rules as it has */
 };
+
+/* A limiter with room for so many rules, all of it 0. NULL: no memory. */
+weir_limiter *weir_limiter_allocate(size_t rules);
 
 /* Reads the given options (NULL: all defaults) into the limiter. `store_timeout_us` is the default
  * deadline. *processes goes to the layout. WEIR_BAD_ARGUMENT names the member and what is accepted.

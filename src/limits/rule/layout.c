@@ -484,7 +484,8 @@ int weir_rule_parts(const weir_rule *rule) {
 /* What a process may admit of its share of a limit is seldom whole, so limits and costs are counted
  * in parts. A bucket's limit is 10^9 at the most: below 2^40 in parts. */
 void weir_stack_continue(const weir_stack *rules, weir_stack *continued) {
-  *continued = *rules;
+  memcpy(continued, rules, offsetof(weir_stack, rules));
+  memcpy(continued->rules, rules->rules, rules->count * sizeof rules->rules[0]);
   for (size_t i = 0; i < continued->count; i++) {
     weir_rule *rule = &continued->rules[i];
     int64_t limit = rule->limit, capacity = weir_rule_capacity(rule), debt = rule->debt;
