@@ -8,6 +8,7 @@
  *   a tenant that asked for no more than its floor in a cell was denied nothing there
  *   from the second window on, so much of what max-min fairness by cells would use was used: --used
  *   and each tenant that asked got so much of what that would give it: --least
+ *   and none more than so much of that: --most PERCENT
  *
  *   pair    two tenants of one weight, floors of 80 %: a asks for 300 % of the limit, b for 40 % of its half
  *   crowd   ten tenants, floors of 50 %: one asks for 300 %, the others for their part, half of it, or twice
@@ -280,8 +281,12 @@ static int collect(const note *notes, size_t count, size_t *failed) {
   return cells;
 }
 
+/* --most PERCENT: no tenant got more of its part. */
+static double most_of_part = INFINITY;
+
 /* The first window is not measured, nor the last cell, which is not whole. */
 static bool is_fair(int cells) {
+  double luckiest = 0;
   double used = 0, could = 0, least = 1e9, of[TENANTS_MOST] = {0}, each[TENANTS_MOST] = {0};
   for (int cell = settings.rule.cells + 1; cell < cells - 1; cell++) {
     double share[TENANTS_MOST] = {0};
@@ -295,11 +300,14 @@ static bool is_fair(int cells) {
   }
   for (int i = 0; i < settings.load->tenants; i++)
     if (of[i] > 0 && each[i] / of[i] < least) least = each[i] / of[i];
+  for (int i = 0; i < settings.load->tenants; i++)
+    if (of[i] > 0 && each[i] / of[i] > luckiest) luckiest = each[i] / of[i];
   printf("  used %.1f %% of max-min, the least lucky tenant got %.1f %% of its part:",
          100 * used / could, 100 * least);
   for (int i = 0; i < settings.load->tenants && i < LISTED; i++)
     printf(" %.0f", of[i] > 0 ? 100 * each[i] / of[i] : 0.0);
   printf("\n");
+  if (100 * luckiest > most_of_part) return false;
   return 100 * used / could >= settings.used && 100 * least >= settings.least;
 }
 
@@ -336,6 +344,7 @@ static void read_arguments(int count, char **arguments) {
     if (strcmp(arguments[i], "--rate") == 0) settings.rate = strtol(value, NULL, 10);
     if (strcmp(arguments[i], "--used") == 0) settings.used = strtod(value, NULL);
     if (strcmp(arguments[i], "--least") == 0) settings.least = strtod(value, NULL);
+    if (strcmp(arguments[i], "--most") == 0) most_of_part = strtod(value, NULL);
     if (strcmp(arguments[i], "--kills") == 0) settings.kills = true;
     for (size_t n = 0; n < sizeof loads / sizeof loads[0]; n++)
       if (strcmp(arguments[i], "--load") == 0 && strcmp(value, loads[n].name) == 0)
