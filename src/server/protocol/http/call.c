@@ -280,10 +280,11 @@ static bool read_place(const weir_http_request *request, const weir_config_liste
       if (!read_client(request, listener, peer, call, refusal)) return false;
       break;
     case WEIR_CONFIG_KEY_HEADER:
-      *is_there = weir_http_next_field(request, where->name, &position, &value) && value.length > 0;
+      *is_there = weir_http_next_field(request, where->name, &position, &value);
       if (*is_there && weir_http_next_field(request, where->name, &position, &second))
         return weir_http_decline(refusal, 400, "the header %s is there twice: once is accepted",
                                  where->name);
+      *is_there = *is_there && value.length > 0;
       weir_bytes_add(&call->text, value.bytes, value.length);
       break;
     case WEIR_CONFIG_KEY_QUERY:
@@ -329,7 +330,11 @@ bool weir_http_read_given(const weir_http_request *request, const weir_config_li
   for (size_t i = 0; i < 2; i++) {
     size_t begin = call->text.length;
     bool is_there = false;
+    weir_http_text value;
     if (!all[i].is_wanted) continue;
+    if (all[i].where->kind == WEIR_CONFIG_KEY_QUERY &&
+        find_argument(request->query, all[i].where->name, &value) > 1)
+      return weir_http_decline(refusal, 400, "%s: one is accepted", all[i].where->name);
     if (!read_place(request, listener, all[i].where, peer, call, &is_there, refusal)) return false;
     weir_order_says *says = is_there ? weir_order_say(&call->order, &call->room) : NULL;
     refusal->status = 400;
