@@ -354,6 +354,7 @@ class Middleware(unittest.TestCase):
 
         def get(headers):
             answer = client.get(path, headers={name: value.encode("latin-1") for name, value in headers.items()})
+            self.assertLess(answer.headers["content-type"].count("charset"), 2)
             return answer.status_code, answer.text
         self.expect(get)
 

@@ -542,6 +542,25 @@ class Away(unittest.TestCase):
         finally:
             server.end()
 
+    def test_a_key_that_still_counts_by_the_policy_does_not_tell_that_its_store_is_away(self):
+        with Memcached() as server, self.assertLogs("weir", "WARNING") as told:
+            place = weir.Store(server.url("timeout=100ms"))
+            place.connect(30)
+            limiter, stills, end = weir.Limiter(place, "fixed-window:10/1h"), [], time.monotonic() + 30
+            os.kill(server.process.pid, signal.SIGSTOP)
+            while limiter.take("a") or limiter.take("a").source != "fallback":  # what this process may admit is used up
+                self.assertLess(time.monotonic(), end)
+            os.kill(server.process.pid, signal.SIGCONT)
+            decided = limiter.take("a")
+            while decided.source != "store":
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.02)
+                limiter.take("b")
+                decided = limiter.take("a")
+                stills += [decided.message] if decided.source == "fallback" and decided.store_status == "OK" else []
+        self.assertIn("what was admitted while the store was away still counts for this key", stills)
+        self.assertEqual(sum("does not decide" in line for line in told.output), 1, told.output)
+
     def test_whatever_is_asked_tells_that_its_store_is_away(self):
         def ask(call, rule, why="cannot connect"):
             limiter = weir.Limiter(weir.Store("memcached://127.0.0.1:1?timeout=200ms"), rule)

@@ -231,7 +231,8 @@ class Store {
 
   // Of what was decided, or of an Error.
   static noteBy(store, each) {
-    if (each instanceof Error ? each.code === 'UNAVAILABLE' : each.source === 'fallback') Store.note(store, each.message);
+    const byPolicy = each.source === 'fallback' && each.storeStatus !== 'OK'; // the account of a key may go on when the store is back
+    if (each instanceof Error ? each.code === 'UNAVAILABLE' : byPolicy) Store.note(store, each.message);
     else if (store.#isAway && each.source === 'store') Store.note(store, null);
   }
 

@@ -527,8 +527,12 @@ static void explain(work *done, size_t i) {
 static void note_reason(work *asked, size_t i) {
   const weir_decision *decision = &asked->requests[i].decision;
   const char *why = behind_index(asked->why.text);
+  if (decision->store_status == WEIR_OK)
+    why = "what was admitted while the store was away still counts for this key";
+  else if (why[0] == '\0')
+    why = weir_status_text(decision->store_status);
   if (decision->source == WEIR_SOURCE_FALLBACK || decision->source == WEIR_SOURCE_LATE)
-    asked->texts[i] = copy_text(why[0] != '\0' ? why : weir_status_text(decision->store_status));
+    asked->texts[i] = copy_text(why);
 }
 
 static void note_reasons(work *asked) {

@@ -50,6 +50,7 @@ Limit = Union[int, str]
 CALLER = native.WEIR_CLASS_CALLER
 SIZE = ctypes.sizeof(native.weir_request)
 DECISION_SIZE = ctypes.sizeof(native.weir_decision)
+STILL = "what was admitted while the store was away still counts for this key"
 SLICE_US = 100_000  # that the main thread waits for a place in one call
 INPUT = struct.Struct("@PnqPqI")  # weir_request up to its flags
 EXTRA = struct.Struct("@nPqPn")  # weir_extra
@@ -521,6 +522,8 @@ class Limiter:
             if self.store._is_away and raw.source == native.WEIR_SOURCE_STORE:
                 self.store._note_back()
             return Decision(raw)
+        if raw.store_status == native.WEIR_OK:  # the store is back, and the policy's account of this key goes on
+            return Decision(raw, STILL)
         why = re.sub(r"^requests\[\d+\]: ", "", message.text.decode())
         why = why or native.weir_status_text(raw.store_status).decode()
         if raw.source == native.WEIR_SOURCE_FALLBACK:

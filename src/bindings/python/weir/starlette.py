@@ -104,7 +104,7 @@ class Limits:
                 refusal = passed.refusal
                 assert refusal is not None
                 answer = (gate.on_denied(request, refusal) if gate.on_denied is not None else
-                          Response(refusal.body, refusal.status, media_type=refusal.content_type))
+                          Response(refusal.body, refusal.status, {"Content-Type": refusal.content_type}))
                 return told(passed, answer, None)
 
             def status_of(answer: Any, response: Optional[Response]) -> int:
