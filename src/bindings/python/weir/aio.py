@@ -373,6 +373,10 @@ class Limiter:
         return self.sync.rules
 
     @property
+    def classes(self) -> Tuple[str, ...]:
+        return self.sync.classes
+
+    @property
     def warnings(self) -> List[str]:
         return self.sync.warnings
 

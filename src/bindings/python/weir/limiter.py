@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import math
 import os
 import random
@@ -441,7 +440,8 @@ class Limiter:
 
     What a request says of itself is a claim of the caller, and no client's: class_, one of classes= of the
     rule, for which a part of the limit is all; limit, in the place of the rule's, up to its most=; tenant, which
-    shares a shared-window with others.
+    shares a shared-window with others. `classes` has the names that class_ may be, `has_tenants` says whether each
+    request names a tenant.
     """
 
     def __init__(self, store: Store, rule: str, *, fallback: str = "local", deadline: Optional[float] = None,
@@ -490,6 +490,10 @@ class Limiter:
         self._process = os.getpid()
         self._use()
         self.rule_count: int = native.weir_limiter_rules(self._handle)
+        rules = self.rules
+        named = re.search(r",classes=([^,;]*)", ";".join(rule.text for rule in rules))
+        self.classes: Tuple[str, ...] = tuple(each.partition(":")[0] for each in named.group(1).split("|")) if named else ()
+        self.has_tenants: bool = rules[0].algorithm == "shared-window"
         store._limiters.add(self)
 
     def __repr__(self) -> str:
@@ -722,17 +726,6 @@ class Limiter:
             found.append(Rule(info.text.decode(), info.algorithm.decode(), info.name.decode(), info.limit,
                               info.period_us / 1e6, info.capacity))
         return found
-
-    @functools.cached_property
-    def classes(self) -> Tuple[str, ...]:
-        """What class_ may be: of the rule's classes= the names."""
-        named = re.search(r",classes=([^,;]*)", ";".join(rule.text for rule in self.rules))
-        return tuple(each.partition(":")[0] for each in named.group(1).split("|")) if named else ()
-
-    @functools.cached_property
-    def has_tenants(self) -> bool:
-        """Whether each request names a tenant."""
-        return self.rules[0].algorithm == "shared-window"
 
     @property
     def warnings(self) -> List[str]:
