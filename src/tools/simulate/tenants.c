@@ -131,8 +131,6 @@ static weir_status decide(weir_division *division, weir_pool_state *pool, uint32
   weir_driven_key key = {pool->places, share->memo};
   weir_claim request = {.ask = {.kind = WEIR_TAKE,
                                 .cost = asked->cost,
-                                .tenant = asked->name,
-                                .tenant_length = asked->name_length,
                                 .tenant_number = (int64_t)tenant + 1,
                                 .weight = share->weight}};
   weir_status status = weir_driver_decide(&division->driver, &key, now_us, &request, message);
