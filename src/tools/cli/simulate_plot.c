@@ -196,8 +196,7 @@ static void name_classes(FILE *script, const weir_stack *stack) {
   for (unsigned i = 1; i <= WEIR_CLASSES_MOST; i++) {
     char name[WEIR_NAME_MOST + 1];
     fprintf(script, "unset label %u\n", FIRST_LABEL + i);
-    if (i > stack->class_count) continue;
-    weir_stack_name_class(stack, i, name);
+    if (!weir_stack_read_class(stack, i - 1, name)) continue;
     fprintf(script, "set label %u ", FIRST_LABEL + i);
     weir_cli_gnuplot_quote(script, name, strlen(name));
     fprintf(script, " at graph 0.004, first %lld offset 0,0.45 noenhanced front font ',9'\n",
