@@ -464,7 +464,8 @@ static size_t check_floors(const struct hunt *hunt) {
       if (hunt->asked[cell][tenant] == 0 || hunt->asked[cell][tenant] > floor_of(hunt, tenant))
         continue;
       within++;
-      assert_int_equal(hunt->denied[cell][tenant], 0);
+      if (hunt->denied[cell][tenant] > 0)
+        fail_msg("seed %d: %d denied within a floor", hunt->seed, hunt->denied[cell][tenant]);
     }
   }
   return within;
@@ -543,8 +544,9 @@ static void is_never_over_its_limit_nor_denies_a_floor(void **state) {
   (void)state;
   size_t admitted = 0, within = 0;
   int64_t nearest = 0;
+  int first = getenv("WEIR_SHARED_FIRST") != NULL ? atoi(getenv("WEIR_SHARED_FIRST")) : 1;
   int seeds = getenv("WEIR_SHARED_SEEDS") != NULL ? atoi(getenv("WEIR_SHARED_SEEDS")) : 40;
-  for (int seed = 1; seed <= seeds; seed++) {
+  for (int seed = first; seed < first + seeds; seed++) {
     int64_t limit;
     int64_t most = run((unsigned)seed, rules[seed % RULES], &limit, &admitted, &within);
     if (most > limit) fail_msg("seed %d: %d of %d", seed, (int)most, (int)limit);
@@ -633,5 +635,6 @@ int main(void) {
       cmocka_unit_test(who_asks_for_little_gets_it_and_the_greedy_the_rest),
       cmocka_unit_test(is_never_over_its_limit_nor_denies_a_floor),
   };
+  if (getenv("WEIR_SHARED_SEEDS") != NULL) cmocka_set_test_filter("is_never_*");
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

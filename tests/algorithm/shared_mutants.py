@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Mistakes of a shared window that the hunt of test_shared.c must find.
+
+    shared_mutants.py CC LIBRARY              with the seed that found each before; else as below
+    shared_mutants.py CC LIBRARY --hunt N     N seeds of each, from 1 on, and says which one found it
+
+Each mutant is one text of a source in the place of another, compiled before LIBRARY, libweir.a. 1 when one
+survives.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+SHARED = os.path.join(ROOT, "src/limits/algorithm/shared.c")
+FAKE = os.path.join(HERE, "fake.c")
+HUNT = os.path.join(HERE, "test_shared.c")
+LIBRARIES = ["-lcmocka", "-lsodium", "-lpthread", "-lm"]
+
+# Name, source, what stands there, what stands there instead, the seed that found it.
+MUTANTS = [
+    ("forgets the floors of this cell", SHARED,
+     "cells[current].lent - rule->floor_of_cell;", "cells[current].lent;", 5),
+    ("forgets the floors on their way to the last cell", SHARED,
+     "(final ? cells[i].floors : rule->floor_of_cell)", "cells[i].floors", 629),
+    ("forgets the floors of later cells", SHARED,
+     "cells[current + 1].lent + j * rule->floor_of_cell", "cells[current + 1].lent", 1),
+    ("does not look at the cell ahead", SHARED,
+     "if (ahead) plan_pool(r, WEIR_GET, current + 1, POOL_LENT);", "(void)ahead;", 1136),
+    ("reads before it adds", SHARED,
+     "    plan_tenant(r, WEIR_ADD, TENANT_OWN)->delta = r->charge;\n",
+     "    if (lent > 0) plan_lending(r);\n    plan_tenant(r, WEIR_ADD, TENANT_OWN)->delta = r->charge;\n", 1309),
+    ("moves to what is lent without a look", SHARED,
+     "none of it is subtracted once more */\n  plan_lending(r);", "*/\n  state->reads = true;", 464),
+    ("has floors that come to more than Cf", SHARED,
+     "return weir_rule_floor(r->rule, asking(r)->weight);",
+     "return weir_rule_floor(r->rule, asking(r)->weight) + 1;", 16),
+    ("admits by a late answer", FAKE,
+     "bool late = world->now_us > client->deadline_us;", "bool late = false;", 116),
+    ("takes a cell for final at its end", SHARED,
+     "(first + i + 1) * rule->cell_us + final_us;", "(first + i + 1) * rule->cell_us;", 629),
+    ("lets the far cell out at once", SHARED, "for (int j = current; j >= 0; j--)",
+     "for (int j = current; j > 0; j--)", 5),
+    ("does not count in the pool what floors take", SHARED,
+     "    if (floors > 0) plan_pool(r, WEIR_ADD, r->place, POOL_FLOORS)->delta = floors;\n", "", 1),
+    ("takes out of B what is in F", SHARED,
+     "if (lent > r->unused) lent = r->unused;", "lent = r->unused;", 1233),
+    ("finds a floor by a count that it remembers", SHARED,
+     "    memory->own = weir_count_of(found - added);",
+     "    if (added == 0) memory->own = weir_count_of(found);", 1),
+]
+
+
+def compile_one(cc, source, text, folder):
+    """The object of a source, with this text in its place."""
+    name = os.path.join(folder, os.path.basename(source))
+    with open(name, "w") as file:
+        file.write(text)
+    flags = ["-D_GNU_SOURCE", "-O0", "-w", "-I" + HERE, "-I" + os.path.join(ROOT, "tests")]
+    flags += ["-I" + os.path.join(ROOT, path) for path in ("include", "src/common", "src/limits", "src/server")]
+    subprocess.run([cc, *flags, "-c", "-o", name + ".o", name], check=True)
+    return name + ".o"
+
+
+def read(source):
+    with open(source) as file:
+        return file.read()
+
+
+def found(program, first, seeds):
+    """What the hunt says that ended; None: the mutant survives."""
+    environment = dict(os.environ, WEIR_SHARED_FIRST=str(first), WEIR_SHARED_SEEDS=str(seeds))
+    run = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    if run.returncode == 0:
+        return None
+    message = re.search(r"(seed \d+: .*)", run.stdout)
+    return message.group(1) if message else run.stdout.strip().splitlines()[-1]
+
+
+def main():
+    cc, library = sys.argv[1:3]
+    hunt = int(sys.argv[4]) if sys.argv[3:4] == ["--hunt"] else 0
+    survived = 0
+    with tempfile.TemporaryDirectory() as right, tempfile.TemporaryDirectory() as wrong:
+        objects = {source: compile_one(cc, source, read(source), right) for source in (SHARED, FAKE, HUNT)}
+        for name, source, text, instead, seed in MUTANTS:
+            if read(source).count(text) != 1:
+                sys.exit(f"{name}: what it changes stands {read(source).count(text)} times in {source}")
+            mutated = objects | {source: compile_one(cc, source, read(source).replace(text, instead), wrong)}
+            program = os.path.join(wrong, "hunt")
+            subprocess.run([cc, "-fno-lto", "-o", program, *mutated.values(), library, *LIBRARIES], check=True)
+            message = None if hunt else found(program, seed, 1)
+            message = message or found(program, 1, hunt or 3000)
+            print(f"{name}: {message or 'SURVIVES'}", flush=True)
+            survived += message is None
+    return 1 if survived else 0
+
+
+sys.exit(main())
