@@ -254,7 +254,7 @@ struct client {
   int32_t seen[RULES_MOST][CELLS_MOST]; /* the most that others had in a cell during this request */
 };
 
-/* A limit that the key had until then, and what a process may believe for ever that knew of it. */
+/* A limit that the key had until then. INT64_MAX: it was lost, and who knew of it believes it on. */
 struct past {
   int64_t limit, until_us;
 };
@@ -431,7 +431,7 @@ void lease_empty(struct model *model, struct client *client);
 int64_t lease_returning(const struct client *client, int64_t place);
 int64_t lease_held(const struct client *client, const weir_claim *request);
 
-/* keys.c: limits of keys. False: the request leaves the client, or the client's present request is over. */
+/* keys.c: limits of keys. Without them there is nothing to do. */
 bool keys_open(struct model *model);
 void keys_close(struct model *model);
 size_t keys_memo_bytes(const struct model *model);
