@@ -230,10 +230,18 @@ static int64_t since_us(const struct model *model, const struct client *client) 
   return asked_us - model->scope->limits_us;
 }
 
+/* As the store has it now; 0: it has nothing. */
+static int64_t stored_now(const struct model *model) {
+  for (int i = 0; i < KEYS_MOST; i++) {
+    const struct key *key = &model->world->keys[i];
+    if (key->present && key->place == WEIR_PLACE_LIMIT) return key->value;
+  }
+  return 0;
+}
+
 static int64_t in_force(const struct model *model, const struct client *client, bool most) {
   const struct past *past = model->world->past;
-  const struct key *key = store_find((struct model *)(uintptr_t)model, 0, WEIR_PLACE_LIMIT, 0, 0);
-  int64_t limit = limit_meant(model, key != NULL && key->present ? key->value : 0);
+  int64_t limit = limit_meant(model, stored_now(model));
   for (int i = 0; i < PAST_MOST && past[i].until_us != 0; i++)
     if (past[i].until_us > since_us(model, client) && (past[i].limit > limit) == most)
       limit = past[i].limit;

@@ -77,7 +77,9 @@ void place_renewed(struct model *model, struct client *client) {
     int64_t period = model->stack.rules[i].period_us;
     int64_t end_us = client->ends[i] - period; /* what it was before, where it was paid */
     if (client->renewed[i] == 0) continue;
-    bool in_time = world_clock_us(model, client) < client->ends[i] - guard_us(model, i);
+    int64_t latest_us =
+        client->ends[i] - weir_held_guard_us(&model->stack.rules[i], &model->settings);
+    bool in_time = world_clock_us(model, client) < latest_us;
     if (client->requests[0].verdict.status != WEIR_OK && in_time && !client->lost)
       check_fails(model, CHECK_STATUS, "client %d has not paid on for what it holds, for nothing",
                   world_client_number(model, client));
