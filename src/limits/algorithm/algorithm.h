@@ -213,8 +213,7 @@ typedef struct weir_machine {
   weir_frame frame;
   const weir_stack *stack; /* that it was made for, and ... */
   weir_stack *limited;     /* ... a copy for a limit of requests; NULL: they have none */
-  int64_t ruled;           /* in, its driver's: the limit that the key has; 0: that of the rule */
-  int64_t limit;           /* of the group: as its requests say, else as the key has */
+  int64_t limit; /* of the group: as its requests say, else as its memo knows of the key */
   const struct weir_course *course; /* of the group: machine.h */
   size_t memo_bytes;                /* of the stack's memos */
   bool only_windows;                /* a charge of all rules is one round and goes back whole */

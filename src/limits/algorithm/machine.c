@@ -568,14 +568,14 @@ __attribute__((cold, noinline)) static void machine_set_limit(weir_machine *mach
 }
 
 void weir_machine_rule(weir_machine *machine, int64_t limit) {
-  machine->ruled = weir_memo_limits_of(machine->stack, machine->frame.memo)->ruled = limit;
+  weir_memo_limits_of(machine->stack, machine->frame.memo)->ruled = limit;
   if (limit != machine->limit) machine_set_limit(machine, limit);
 }
 
 /* Of rules that have a most=: that of the requests, else that of the key. */
 static void machine_take_limit(weir_machine *machine, int64_t asked) {
-  int64_t limit = asked != 0 ? asked : machine->ruled;
-  weir_memo_limits_of(machine->stack, machine->frame.memo)->ruled = machine->ruled;
+  int64_t ruled = weir_memo_limits_of(machine->stack, machine->frame.memo)->ruled;
+  int64_t limit = asked != 0 ? asked : ruled;
   if (limit != machine->limit) machine_set_limit(machine, limit);
 }
 

@@ -78,8 +78,8 @@ bool weir_record_recall(const weir_limiter *limiter, const weir_memo_entry *entr
 void weir_record_apply(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
   int64_t limit = limit_of(limiter, weir_record_of(limiter, group->entry));
-  group->machine->ruled = limit == BLOCKED ? RULES_OWN : limit;
-  weir_memo_limits_of(&limiter->stack, group->entry->memo)->ruled = group->machine->ruled;
+  weir_memo_limits_of(&limiter->stack, group->entry->memo)->ruled =
+      limit == BLOCKED ? RULES_OWN : limit;
   weir_claim **link = &group->requests;
   for (weir_claim *request = *link; request != NULL; request = *link) {
     bool denied = is_asked(request);
@@ -104,7 +104,6 @@ void weir_record_apply(weir_call *call, weir_group *group) {
 bool weir_record_must_read(weir_call *call, weir_group *group) {
   const weir_limiter *limiter = call->limiter;
   bool known = is_known(limiter, weir_record_of(limiter, group->entry), group->starts_us);
-  group->machine->ruled = weir_memo_limits_of(&limiter->stack, group->entry->memo)->ruled;
   const weir_claim *first = group->requests;
   if (first->ask.limit != 0 || !(is_asked(first) || charges_more(limiter, &first->ask)))
     return false;
@@ -179,13 +178,14 @@ int64_t weir_record_decided(const weir_limiter *limiter, const weir_group *group
 
 void weir_record_tell(const weir_call *call, weir_group *group, bool blocks) {
   const weir_machine *machine = group->machine;
+  int64_t ruled = weir_memo_limits_of(machine->stack, machine->frame.memo)->ruled;
   for (weir_claim *request = group->requests; request != NULL; request = request->next) {
     if (!is_asked(request)) continue;
     bool decided = request->verdict.status == WEIR_OK && !request->verdict.decision.allowed;
     if (blocks)
       deny(call->limiter, request, machine->frame.now_us);
     else if (decided)
-      never_fits(call->limiter, machine->ruled, request, machine->frame.now_us);
+      never_fits(call->limiter, ruled, request, machine->frame.now_us);
   }
 }
 
