@@ -139,6 +139,21 @@ class Page(unittest.TestCase):
         self.assertRegex(text_of(dom, "tiles"), r"Decisions\s+[\d.,]+\s+a second")  # two polls at least
         self.assertRegex(dom, r'<polyline points="[\d.]+,[\d.]+ ')
 
+    def test_classes_and_tenants_are_shown(self):
+        with Server(BASE.replace("resp: {", "resp: {says: [class, tenant], ", 1).replace("limiters:\n", """limiters:
+  jobs: {store: main, rule: "quota:9/1d,classes=batch:5"}
+  pool: {store: main, rule: "shared-window:2480/1h,weights=north:1", log_keys: plain}
+""")) as server:
+            client = server.connect()
+            client.ask("WEIR.TAKE", "jobs", "k", "CLASS", "batch")
+            client.ask("WEIR.TAKE", "pool", "k", "TENANT", "north")
+            client.close()
+            dom = browse(server, "--dump-dom")
+        self.assertIn("batch: 1 allowed, 0 denied", text_of(dom, "limiters"))
+        self.assertIn("north", text_of(dom, "tenants"))
+        self.assertIn("none", text_of(dom, "stopped"))
+        self.assertNotRegex(dom, r'id="tenants-card"[^>]* hidden')
+
     def test_a_narrow_screen_shows_all_columns(self):
         """The page with the figures of a server, from a page server, as a page's own policy lets nobody measure."""
         with Server(CONFIG) as server, Load(server):
