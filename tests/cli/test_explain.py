@@ -19,9 +19,16 @@ LIMITERS = """limiters:
   held: {rule: "in-flight:3/10s"}
   own: {rule: "sliding-window:100/1h;quota:1000/1d,most=5000", limits: store}
   closed: {rule: "quota:9/1d,name=closed,most=5000", limits: store, absent: deny}
+groups: {both: [api, api2]}
+"""
+
+
+SAID = """listen: {resp: {}}
+stores: {m: {url: "memory:", deadline: 10s}}
+limiters:
+  api: {rule: "quota:50/1d"}
   jobs: {rule: "sliding-window:100/1h;quota:50/1d,classes=low:20%|mid:60%", class_else: low}
   pool: {rule: "shared-window:2480/1h,weights=north:5|south:3", tenant: header:X-Team}
-groups: {both: [api, api2]}
 """
 
 
@@ -119,13 +126,14 @@ class Explain(ProgramTest):
             self.assert_ends(result, 0)
             return [rule["limit"] for rule in json.loads(result.stdout)["rules"]]
 
+        with open(self.file, "w", encoding="ascii") as file:
+            file.write(SAID)
         self.assertEqual([limits(), limits("--class", "mid")], [[100, 10], [100, 30]])
         for name in ("high", ""):
             self.assert_refused(run("explain", "--class", name, self.file, "jobs", "k"), "the limiter jobs has no class")
         self.assert_refused(run("explain", "--class", "low", self.file, "api", "k"), "the limiter api has no class")
         self.assert_refused(run("explain", self.file, "pool", "k"), "--tenant NAME is needed")
         self.assert_refused(run("explain", "--tenant", "north", self.file, "api", "k"), "no tenants")
-        self.configure("memory:")
         self.assert_ends(run("explain", "--tenant", "north", self.file, "pool", "k"), 0)
 
     def test_what_cannot_be_told(self):
