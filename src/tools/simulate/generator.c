@@ -256,8 +256,7 @@ static void draw_class(weir_generator *generator) {
   if (generator->classes == 0) return;
   double share = weir_random_fraction(&generator->random) * 100 / (double)generator->classes;
   if (share < 1)
-    weir_stack_read_class(generator->stack,
-                          (size_t)(share * (double)generator->stack->class_count),
+    weir_stack_read_class(generator->stack, (size_t)(share * (double)generator->stack->class_count),
                           generator->class_name);
 }
 
