@@ -76,6 +76,11 @@ static void steps_to_the_level_that_fills_the_limit(void **state) {
   assert_int_equal(weir_level_next(rule, &before), most);
   assert_int_equal(weir_level_most(22 * 1024, 3 * 1024), 66);
 
+  /* What a store says that is out of its mind. */
+  before = (weir_level_before){INT64_C(1) << 55, INT64_C(1) << 56, INT64_C(1) << 55, 1};
+  assert_int_equal(weir_level_next(rule, &before), least);
+  assert_int_equal(weir_level_most(INT64_C(1) << 55, INT64_C(1) << 30), INT64_C(1) << 55);
+
   /* Of many who have one weight together, a few stopped ones have little. */
   before = (weir_level_before){.level = 180 * 1024, .used = 117, .stopped = 102};
   assert_int_equal(weir_level_next(rule, &before) - 180 * 1024, 1024 * 10 * 1024 / 102);

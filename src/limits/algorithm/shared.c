@@ -65,21 +65,23 @@ int64_t weir_pool_lendable(const weir_rule *rule, const weir_pool_cell *cells, i
 int64_t weir_level_next(const weir_rule *rule, const weir_level_before *before) {
   int64_t parts = WEIR_LEVEL_PARTS;
   int64_t least = parts * rule->floor_of_cell / rule->weight_of_all;
-  int64_t most = 3 * parts * rule->limit / (2 * rule->cells);
-  int64_t aim =
-      102 * rule->limit / (100 * rule->cells); /* a little above L/N: the bound stops there */
+  int64_t most = 3 * parts * rule->limit / (INT64_C(2) * rule->cells);
+  int64_t aim = 102 * rule->limit /
+                (INT64_C(100) * rule->cells); /* a little above L/N: the bound stops there */
   int64_t gap = aim - before->used - before->missed;
   int64_t level = before->level > 0 ? before->level : least;
   int64_t stopped = before->stopped > 0 ? before->stopped : WEIR_WEIGHT_PARTS;
-  int64_t next = level + (int64_t)((wide)parts * gap * WEIR_WEIGHT_PARTS / stopped);
+  wide next = level + (wide)parts * gap * WEIR_WEIGHT_PARTS / stopped;
   if (before->stopped < WEIR_WEIGHT_PARTS && before->stopped > 0) most *= WEIR_WEIGHT_PARTS;
   if (next > most) next = most;
   if (next < least) next = least;
-  return next > 0 ? next : 1;
+  return next > 0 ? (int64_t)next : 1;
 }
 
 int64_t weir_level_most(int64_t level, int64_t weight) {
-  return (int64_t)((wide)level * weight / (WEIR_LEVEL_PARTS * WEIR_WEIGHT_PARTS));
+  const wide parts = (wide)WEIR_LEVEL_PARTS * WEIR_WEIGHT_PARTS;
+  wide most = (wide)level * weight / parts;
+  return most < WEIR_COUNT_MOST ? (int64_t)most : WEIR_COUNT_MOST; /* whatever the store says */
 }
 
 int64_t weir_others_floors(const weir_rule *rule) {

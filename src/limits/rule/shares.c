@@ -132,7 +132,7 @@ static int64_t limit_of_floor(const weir_rule *rule, int64_t weight, int64_t flo
 enum { OTHERS_LEAST = 2 /* one for who comes, and one for who was there before */ };
 
 int64_t weir_shares_floors(const weir_rule *rule) {
-  return rule->floors * rule->limit / (100 * (rule->cells + 2));
+  return rule->floors * rule->limit / (INT64_C(100) * (rule->cells + 2));
 }
 
 static share least_share(const weir_rule *rule) {
