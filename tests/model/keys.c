@@ -149,7 +149,7 @@ static weir_turn resume_ridden(struct model *model, struct client *client, weir_
                                int64_t now_us, bool late) {
   weir_machine *machine = client->machine;
   weir_operation read;
-  int64_t ruled = machine->ruled;
+  int64_t ruled = weir_memo_limits_of(&model->keys->limiter.stack, machine->frame.memo)->ruled;
   weir_record_read found = weir_record_absorb(&model->keys->call, group, true, &read);
   bool denies = found == WEIR_RECORD_BLOCKS;
   if (model->mutant->judges_unread && found == WEIR_RECORD_READ) weir_machine_rule(machine, ruled);
