@@ -301,7 +301,7 @@ static bool read_place(const weir_http_request *request, const weir_config_liste
 bool weir_http_read_key(const weir_http_request *request, const weir_config_listener *listener,
                         const weir_config_key *where, const char *peer, weir_http_call *call,
                         weir_http_refusal *refusal) {
-  bool is_there;
+  bool is_there = false;
   size_t begin = call->text.length;
   if (!read_place(request, listener, where, peer, call, &is_there, refusal)) return false;
   if (!is_there)
