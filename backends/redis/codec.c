@@ -282,16 +282,15 @@ __attribute__((cold, noinline)) static bool take_nothing(const redis_answer *at,
   static const weir_redis_reply overflow = {.kind = WEIR_REPLY_ERROR,
                                             .text = "ERR increment or decrement would overflow"};
   weir_operation *operation = at->operation;
-  if (operation->kind == WEIR_ADD && operation->seed > 0 && total <= 0) {
+  bool adds = operation->kind == WEIR_ADD;
+  if (adds ? operation->seed > 0 && total <= 0 : total < 0) {
     go_plainly(at->attempt);
-  } else if (operation->kind == WEIR_ADD && operation->floor > 0) {
+  } else if (adds && operation->floor > 0) {
     operation->value = total;
     operation->outcome = WEIR_FULL;
     return total > operation->floor - 1 - operation->delta;
-  } else if (operation->kind == WEIR_ADD)
+  } else if (adds)
     take_refusal(at, &overflow);
-  else if (total < 0)
-    go_plainly(at->attempt);
   else if (total == 0)
     operation->outcome = WEIR_ABSENT;
   else

@@ -91,8 +91,11 @@ static void check_figures(const weir_resp_server *server, const weir_resp_reques
 static void check_request(const weir_resp_request *request, const char *bytes, size_t used,
                           weir_resp_figures *figures) {
   static const weir_config_credential one = {"default", "secret", 6};
-  const weir_resp_server open = {
-      .throttle = true, .throttlecrab = true, .key_most = 64, .count_keys = count_keys};
+  const weir_resp_server open = {.throttle = true,
+                                 .throttlecrab = true,
+                                 .sets_limits = true,
+                                 .key_most = 64,
+                                 .count_keys = count_keys};
   const weir_resp_server guarded = {.credentials = &one, .credential_count = 1, .key_most = 64};
   weir_bytes out = {0};
   weir_order order = {.key_length = 1};
@@ -112,6 +115,9 @@ static void check_request(const weir_resp_request *request, const char *bytes, s
     if (outcome == WEIR_RESP_ASKS) require(order.key_length >= 1 && order.key_length <= 64);
     if (outcome == WEIR_RESP_ASKS) require(order.cost >= 0 && order.cost <= WEIR_ORDER_COST_MOST);
     if (outcome == WEIR_RESP_ASKS) check_place(&order);
+    if (outcome == WEIR_RESP_ASKS && weir_order_is(&order, WEIR_VERB_SETS_LIMIT))
+      require(order.value_length <= WEIR_ORDER_VALUE_MOST);
+    require(outcome != WEIR_RESP_ASKS || i == 0 || !weir_order_is(&order, WEIR_VERB_OF_LIMIT));
     if (outcome == WEIR_RESP_ASKS && order.keys != NULL) check_keys(&order);
     if (outcome == WEIR_RESP_ASKS && weir_order_is(&order, WEIR_VERB_SETTLES))
       check_settlement(&order);

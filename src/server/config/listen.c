@@ -255,6 +255,7 @@ static const weir_field fields[] = {
 
 static const weir_field resp_fields[] = {
     COMMON_FIELDS,
+    WEIR_ROW_READ("says", read_says, weir_config_listener, says),
     WEIR_ROW("sets_limits", BOOL, weir_config_listener, sets_limits),
     {.name = NULL},
 };

@@ -495,11 +495,12 @@ static bool read_limit(const weir_http_request *request, weir_http_call *call,
   if (!decode((weir_http_text){slash + 1, (size_t)(end - slash - 1)}, '+', &call->text))
     return weir_http_decline(refusal, 400, "the key: a percent sign needs two hexadecimal digits");
   if (call->text.failed) return weir_http_decline(refusal, 503, "the server is short of memory");
-  order->key = call->text.data;
   order->key_length = call->text.length;
   if (weir_verb_needs(order->verb, WEIR_ARG_VALUE) && !read_value(request, call, refusal))
     return false;
-  return read_options(request, order->verb, call, refusal);
+  if (!read_options(request, order->verb, call, refusal)) return false;
+  order->key = call->text.data; /* what is read behind it may move it */
+  return true;
 }
 
 /* --- all ----------------------------------------------------------------------------------------
