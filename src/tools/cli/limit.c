@@ -263,17 +263,19 @@ static int load_difference(weir_limit_work *work, limit_lines *lines, limit_line
 static int load(weir_limit_work *work, const char *path) {
   limit_lines lines = {.in = NULL}, old = {.in = NULL};
   const char *before = work->options->before;
-  work->old = &old;
   work->limits = calloc(LINES_AT_ONCE, sizeof *work->limits);
-  int failed = work->limits != NULL ? 0 : weir_cli_fail_memory();
-  if (failed == 0 && (!open_lines(&lines, path, before != NULL) ||
-                      (before != NULL && !open_lines(&old, before, true))))
+  if (work->limits == NULL) return weir_cli_fail_memory();
+  int failed = 0;
+  work->old = &old;
+  if (!open_lines(&lines, path, before != NULL) ||
+      (before != NULL && !open_lines(&old, before, true)))
     failed = WEIR_EXIT_USAGE;
   if (failed == 0)
     failed = before != NULL ? load_difference(work, &lines, &old) : load_all(work, &lines);
   if (failed == 0 && work->count > 0) failed = end_lines(work);
   close_lines(&lines);
   close_lines(&old);
+  work->old = NULL;
   free(work->limits);
   free(work->bytes);
   if (failed != 0) return failed;
