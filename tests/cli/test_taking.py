@@ -102,7 +102,7 @@ class OnMemcached(Taking):
             self.assertEqual(self.limit(rule, "set", self.key, text, "--for", "1h"), "set")
             self.assertEqual(self.limit(rule, "get", self.key), read)
         self.limit(rule, "set", self.key, "9")
-        self.limit(rule, "unset", self.key)
+        self.assertEqual(self.limit(rule, "unset", self.key), "unset")
         self.assertEqual(self.limit(rule, "get", self.key), "none")
         self.assertEqual(self.limit(rule, "load", "-", stdin=f"{self.key}\t8\n\n".encode()), "1 set")
         self.assertEqual(self.limit(rule, "get", self.key), "8")

@@ -53,14 +53,14 @@ static int fail(const weir_limit_work *work, const char *place, weir_status stat
 
 /* --- one key ---------------------------------------------------------------------------------- */
 
-static int set_one(weir_limit_work *work, const char *key, const char *text) {
+static int set_one(weir_limit_work *work, const char *key, const char *text, const char *done) {
   weir_limit one = {.key = key, .key_length = strlen(key), .for_us = work->options->for_us};
   weir_status status =
       weir_limiter_parse_limit(work->session.limiter, text, strlen(text), &one, &work->message);
   if (status == WEIR_OK)
     status = weir_limiter_set_limits(work->session.limiter, &one, 1, &work->message);
   if (status != WEIR_OK) return fail(work, "", status);
-  if (!work->options->quiet) puts("set");
+  if (!work->options->quiet) puts(done);
   return weir_cli_flush();
 }
 
@@ -327,7 +327,8 @@ int weir_cli_key_limit(const weir_cli_options *options) {
   int failed = action == LOAD ? load(&work, argument)
                : action == GET
                    ? get_one(&work, argument)
-                   : set_one(&work, argument, action == SET ? options->arguments[2] : "none");
+                   : set_one(&work, argument, action == SET ? options->arguments[2] : "none",
+                             actions[action].name);
   weir_cli_session_close(&work.session);
   return failed;
 }
