@@ -118,6 +118,7 @@ typedef struct weir_memo {
   uint8_t must_peek;
   uint8_t denied_rank; /* of a class that was denied: it speaks for this and lower ones */
   bool unsure;  /* what was charged or went back may not have: no settlement charges unseen */
+  bool far;     /* the last charge of a window was plain, and left a quarter of the limit or more */
   bool bounded; /* the store kept the last bound that was met: denials need no look next time */
   int64_t look_until_us;   /* others swap this key too: until then look before swapping */
   int64_t denied_cost;     /* costs from this on were denied; 0: none */

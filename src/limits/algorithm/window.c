@@ -271,16 +271,28 @@ static int64_t window_most(const weir_rule_state *r) {
   return room > 0 ? room : 0;
 }
 
-/* A bound says nothing of the cells below. Those above must be empty, so that near the end of a cell there is
- * none. */
-static void window_plan_add(weir_rule_state *r, int64_t most) {
+/* Gives the charge its bound, which says nothing of the cells below. Those above must be empty, so that near the
+ * end of a cell there is none. Whether the charge fits, as far as is known. */
+__attribute__((noinline)) static bool window_bound(weir_rule_state *r, weir_operation *operation) {
   const weir_window_memory *memory = r->memory;
-  int64_t unit = window_unit(r->rule, r->place);
-  weir_operation *operation = weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, r->place / r->rule->lanes);
+  int64_t most = window_most(r);
   bool top = (r->place + 1) % r->rule->lanes == 0;
   bool ahead = memory->first + memory->count - 1 > r->place;
-  operation->delta = r->charge * unit;
-  if (r->frame->bounds && (top || !ahead)) operation->floor = (most + 1) * unit;
+  if (top || !ahead) operation->floor = (most + 1) * window_unit(r->rule, r->place);
+  return memory->cells[r->place - memory->first].count + r->charge <= most;
+}
+
+/* Whether a charge may leave less than a quarter of the limit, or the store is known to keep bounds. Any other
+ * is so likely to fit that finding its bound would cost more than it spares. */
+static bool window_is_near(const weir_rule_state *r) {
+  const weir_memo *memo = r->frame->memo;
+  return !memo->far || memo->bounded || 4 * r->charge > r->rule->capacity;
+}
+
+static inline weir_operation *window_plan_add(weir_rule_state *r) {
+  weir_operation *operation = weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, r->place / r->rule->lanes);
+  operation->delta = r->charge * window_unit(r->rule, r->place);
+  return operation;
 }
 
 /* Reads the counters from the far edge to the cell ahead, but for `except` and those that are known well
@@ -318,6 +330,7 @@ static void window_plan(weir_rule_state *r, weir_phase phase) {
   const weir_frame *frame = r->frame;
   const window_state *state = r->state;
   bool denies = frame->phase == WEIR_PHASE_TAKE_BACK || frame->refusals > 0;
+  weir_operation *operation;
   if (r->step++ > 0) return;
   int64_t charged = r->place / rule->lanes;
   int64_t last = (state->span.current + (rule->kind == WEIR_SLIDING_WINDOW)) / rule->lanes;
@@ -327,7 +340,9 @@ static void window_plan(weir_rule_state *r, weir_phase phase) {
                         denies ? TO_DENY : TO_TELL);
       break;
     case WEIR_PHASE_CHARGE:
-      window_plan_add(r, frame->bounds ? window_most(r) : 0);
+      frame->memo->far = false;
+      operation = window_plan_add(r);
+      if (frame->bounds) window_bound(r, operation);
       window_plan_reads(r, charged, frame->believes_firm ? TO_CHARGE : TO_TELL);
       break;
     case WEIR_PHASE_TAKE_BACK:
@@ -412,13 +427,11 @@ static bool window_plan_plain(weir_rule_state *r) {
   if ((now_us < memory->plain_from_us || now_us >= memory->plain_until_us) && !window_find_plain(r))
     return false;
   r->place = memory->first + memory->count - 1;
-  int64_t most = r->frame->bounds ? window_most(r) : 0;
-  bool full = r->frame->memo->bounded && memory->cells[memory->count - 1].count + r->charge > most;
-  if (full)
-    r->frame->believes_firm = false; /* so that all that the denial rests on is read along */
-  if (!r->frame->believes_firm && now_us >= memory->plain_lately_until_us) return false;
-  window_plan_add(r, most);
-  return true;
+  weir_operation *operation = window_plan_add(r);
+  if (r->frame->bounds && window_is_near(r) && !window_bound(r, operation) &&
+      r->frame->memo->bounded)
+    r->frame->believes_firm = false; /* then all that the denial rests on is read along */
+  return r->frame->believes_firm || now_us < memory->plain_lately_until_us;
 }
 
 /* The cell that was charged is the newest that counts; with those of its counter, the cells are all that
@@ -435,6 +448,9 @@ static bool window_end_plain(weir_rule_state *r, const weir_operation *operation
   int64_t whole, used = cells_used(rule, memory->cells[0].count, left_us, inside, &whole);
   if (!weir_plain_fits(r, used, whole)) return false;
   memory->cells[memory->count - 1].count += r->charge;
+  if (r->frame->bounds)
+    r->frame->memo->far =
+        r->frame->stack->class_count == 0 && 4 * (r->room - r->charge) >= rule->capacity;
   r->reset_after_us = slides ? end_us - 1 - since_us : end_us - r->frame->now_us;
   return true;
 }
