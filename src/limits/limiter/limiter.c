@@ -241,13 +241,15 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   if (status == WEIR_OK) status = weir_stack_parse(made->text, processes, &made->stack, message);
   if (status == WEIR_OK) status = weir_limiter_check_store(made, message);
   if (status == WEIR_OK) status = weir_limiter_check_limits(made, message);
+  weir_limiter *fitted = NULL; /* nobody has seen it yet */
+  if (status == WEIR_OK) fitted = realloc(made, bytes_of(made->stack.count));
+  if (status == WEIR_OK && fitted == NULL) status = weir_no_memory(message);
   if (status != WEIR_OK) {
     free(made->text);
     free(made);
     return status;
   }
-  weir_limiter *fitted = realloc(made, bytes_of(made->stack.count)); /* nobody has seen it yet */
-  if (fitted != NULL) made = fitted;
+  made = fitted;
   status = weir_limiter_finish(made, message);
   if (status != WEIR_OK) return status;
   if (made->held && made->renews) made->places = weir_places_create(&made->renewer);
