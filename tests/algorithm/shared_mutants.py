@@ -24,34 +24,33 @@ LIBRARIES = ["-lcmocka", "-lsodium", "-lpthread", "-lm"]
 # Name, source, what stands there, what stands there instead, the seed that found it.
 MUTANTS = [
     ("forgets the floors of this cell", SHARED,
-     "cells[current].lent - rule->floor_of_cell;", "cells[current].lent;", 5),
+     "cells[current].lent - rule->floor_of_cell;", "cells[current].lent;", 19),
     ("forgets the floors on their way to the last cell", SHARED,
-     "(final ? cells[i].floors : rule->floor_of_cell)", "cells[i].floors", 629),
+     "(final ? cells[i].floors + cells[i].others : rule->floor_of_cell)", "cells[i].floors + cells[i].others", 39),
     ("forgets the floors of later cells", SHARED,
      "cells[current + 1].lent + j * rule->floor_of_cell", "cells[current + 1].lent", 1),
     ("does not look at the cell ahead", SHARED,
-     "if (ahead) plan_pool(r, WEIR_GET, current + 1, POOL_LENT);", "(void)ahead;", 1136),
+     "if (ahead) plan_pool(r, WEIR_GET, current + 1, POOL_LENT);", "(void)ahead;", 54),
     ("reads before it adds", SHARED,
      "    plan_tenant(r, WEIR_ADD, TENANT_OWN)->delta = r->charge;\n",
-     "    if (lent > 0) plan_lending(r);\n    plan_tenant(r, WEIR_ADD, TENANT_OWN)->delta = r->charge;\n", 1309),
+     "    if (lent > 0) plan_lending(r);\n    plan_tenant(r, WEIR_ADD, TENANT_OWN)->delta = r->charge;\n", 165),
     ("moves to what is lent without a look", SHARED,
-     "none of it is subtracted once more */\n  plan_lending(r);", "*/\n  state->reads = true;", 464),
+     "moves : state->newcomers;\n  plan_lending(r);", "moves : state->newcomers;\n  state->reads = true;", 4161),
     ("has floors that come to more than Cf", SHARED,
-     "return weir_rule_floor(r->rule, asking(r)->weight);",
-     "return weir_rule_floor(r->rule, asking(r)->weight) + 1;", 16),
+     "named ? weir_rule_floor(rule, ask->weight) :", "named ? weir_rule_floor(rule, ask->weight) + 1 :", 47),
     ("admits by a late answer", FAKE,
-     "bool late = world->now_us > client->deadline_us;", "bool late = false;", 116),
+     "bool late = world->now_us > client->deadline_us;", "bool late = false;", 1010),
     ("takes a cell for final at its end", SHARED,
-     "(first + i + 1) * rule->cell_us + final_us;", "(first + i + 1) * rule->cell_us;", 629),
+     "(first + i + 1) * rule->cell_us + final_us;", "(first + i + 1) * rule->cell_us;", 39),
     ("lets the far cell out at once", SHARED, "for (int j = current; j >= 0; j--)",
-     "for (int j = current; j > 0; j--)", 5),
+     "for (int j = current; j > 0; j--)", 19),
     ("does not count in the pool what floors take", SHARED,
-     "    if (floors > 0) plan_pool(r, WEIR_ADD, r->place, POOL_FLOORS)->delta = floors;\n", "", 1),
+     "    plan_floors(r, WEIR_ADD, floors, comes ? floors : 0);\n", "", 1),
     ("takes out of B what is in F", SHARED,
-     "if (lent > r->unused) lent = r->unused;", "lent = r->unused;", 1233),
+     "if (lent > r->unused) lent = r->unused;", "lent = r->unused;", 254),
     ("finds a floor by a count that it remembers", SHARED,
      "    memory->own = weir_count_of(found - added);",
-     "    if (added == 0) memory->own = weir_count_of(found);", 1),
+     "    if (added == 0) memory->own = weir_count_of(found);", 19),
 ]
 
 
@@ -72,13 +71,12 @@ def read(source):
 
 
 def found(program, first, seeds):
-    """What the hunt says that ended; None: the mutant survives."""
+    """What the hunt says of a seed; None: the mutant survives. What else the hunt asks of its seeds together, few
+    of the right code need not have."""
     environment = dict(os.environ, WEIR_SHARED_FIRST=str(first), WEIR_SHARED_SEEDS=str(seeds))
     run = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-    if run.returncode == 0:
-        return None
     message = re.search(r"(seed \d+: .*)", run.stdout)
-    return message.group(1) if message else run.stdout.strip().splitlines()[-1]
+    return message.group(1) if message else None
 
 
 def main():
@@ -94,7 +92,7 @@ def main():
             program = os.path.join(wrong, "hunt")
             subprocess.run([cc, "-fno-lto", "-o", program, *mutated.values(), library, *LIBRARIES], check=True)
             message = None if hunt else found(program, seed, 1)
-            message = message or found(program, 1, hunt or 3000)
+            message = message or found(program, 1, hunt or 5000)
             print(f"{name}: {message or 'SURVIVES'}", flush=True)
             survived += message is None
     return 1 if survived else 0
