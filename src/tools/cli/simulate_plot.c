@@ -86,8 +86,9 @@ static weir_status collect(weir_cli_input *input, struct history *history, weir_
       return WEIR_NO_MEMORY;
     weir_curve_request *request = &history->requests[history->count++];
     *request = (weir_curve_request){.at_us = latest_us, .cost = arrival.cost};
-    if (arrival.class_name.length <= WEIR_NAME_MOST) /* as it was when it was read before */
-      memcpy(request->class_name, arrival.class_name.at, arrival.class_name.length);
+    size_t length = arrival.class_name.length;
+    if (length > 0 && length <= WEIR_NAME_MOST) /* as it was when it was read before */
+      memcpy(request->class_name, arrival.class_name.at, length);
   }
   return step == WEIR_CLI_INPUT_BROKEN ? WEIR_BAD_ARGUMENT : WEIR_OK;
 }
