@@ -136,10 +136,10 @@ class OnMemcached(Taking):
             told = self.limit(rule, "load", "-", status=2, stdin=f"{self.key}\t9\n\n{line}\nz\t1\n".encode())
             self.assertIn("line 3, after 0 that are set: " + why, told)
         self.assertEqual(self.limit(rule, "get", self.key), "absent")
-        many = b"".join(b"%s-%d\t9\n" % (self.key.encode(), i) for i in range(600))
+        many = b"".join(b"%s-%d\t9\n" % (self.key.encode(), i) for i in range(1100))
         for line in (b"y\t0", b"y"):
             told = self.limit(rule, "load", "-", status=2, stdin=many + line + b"\n")
-            self.assertIn("line 601, after 512 that are set: ", told)
+            self.assertIn("line 1101, after 1024 that are set: ", told)
         self.assertIn("most= in one of its rules", self.limit("fixed-window:2/1h", "set", "k", "5", status=2))
         leased = "fixed-window:2000/1h,most=5000,lease=100ms"
         self.assertIn("the rule without lease=", self.limit(leased, "set", "k", "5", status=2))
