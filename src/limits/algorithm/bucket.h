@@ -125,6 +125,7 @@ typedef struct weir_bucket_state {
   int64_t furthest;   /* more ahead than that comes from one, too, but for overshoot; and ... */
   int64_t step_us;    /* ... is put back in steps so far apart; 0: at once, or never */
 } weir_bucket_state;
+_Static_assert(sizeof(weir_bucket_state) <= WEIR_STATE_BYTES_MOST, "WEIR_STATE_BYTES_MOST");
 
 /* Members of weir_method that need no more than `ahead`. */
 int64_t weir_bucket_allows(const weir_rule_state *r, const weir_ask *ask);

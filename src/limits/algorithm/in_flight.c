@@ -53,6 +53,7 @@ typedef struct in_flight_state {
   int64_t count[EPOCHS]; /* without what this machine adds */
   int64_t from, to;      /* of a refund: the epochs that it takes off */
 } in_flight_state;
+_Static_assert(sizeof(in_flight_state) <= WEIR_STATE_BYTES_MOST, "WEIR_STATE_BYTES_MOST");
 
 /* A counter is first charged up to R before its epoch, and left until one T after that begins. */
 static int64_t in_flight_ttl_us(const weir_rule *rule, const weir_settings *settings) {

@@ -59,6 +59,7 @@ typedef struct log_state {
   int64_t newest_us;
   int64_t low, high; /* of the search: so many single requests fit, so many do not */
 } log_state;
+_Static_assert(sizeof(log_state) <= WEIR_STATE_BYTES_MOST, "WEIR_STATE_BYTES_MOST");
 
 /* Why there is no time in decides_us, follows_us or newest_us. */
 enum { NO_ENTRY = -1, NOT_WRITTEN = -2 };

@@ -10,6 +10,9 @@
 
 #include "algorithm/algorithm.h"
 
+/* Of what a method knows besides, at the most: view.c keeps one, of whatever method. */
+enum { WEIR_STATE_BYTES_MOST = 128 };
+
 /* Rules of one stage are charged together: those that can take back come first, the log, which
  * cannot, last. */
 enum weir_stage { WEIR_STAGE_COUNTERS, WEIR_STAGE_BUCKETS, WEIR_STAGE_LOG };

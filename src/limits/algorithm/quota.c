@@ -68,6 +68,7 @@ typedef struct quota_state {
   bool gone;       /* the count of the window in question is lost, and so may its name be */
   int64_t lost_us; /* the window of which that was found; below 0: none */
 } quota_state;
+_Static_assert(sizeof(quota_state) <= WEIR_STATE_BYTES_MOST, "WEIR_STATE_BYTES_MOST");
 
 /* Why a group has no start. */
 enum { UNREAD = -1, ABSENT = -2, CLOSED = -3, WRONG = -4 };

@@ -139,6 +139,7 @@ typedef struct shared_state {
   bool recalls;             /* this phase asks nobody */
   bool reads;               /* this phase has read what says how much may be lent */
 } shared_state;
+_Static_assert(sizeof(shared_state) <= WEIR_STATE_BYTES_MOST, "WEIR_STATE_BYTES_MOST");
 
 static const weir_ask *asking(const weir_rule_state *r) {
   return &r->frame->requests->ask;

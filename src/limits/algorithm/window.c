@@ -161,6 +161,7 @@ typedef struct window_state {
   int64_t first_counter; /* that of the far edge; nothing was charged before the epoch */
   int64_t taken_in;      /* by the last answer: the counts of cells behind the first, together */
 } window_state;
+_Static_assert(sizeof(window_state) <= WEIR_STATE_BYTES_MOST, "WEIR_STATE_BYTES_MOST");
 
 enum { NOT_READ = -1 };
 
