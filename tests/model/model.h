@@ -152,8 +152,7 @@ struct record {
   uint32_t after;           /* those that had their answer when this one was asked, one bit each */
   int32_t held;   /* of the cost: what its client had charged before; LEASES: what it got less */
   int32_t lag_us; /* how much the stamp that was told is before the use */
-  int32_t
-      limit; /* where limits differ: its own; ADMITTED: the most that it may have been judged by */
+  int32_t limit;  /* where limits differ: its own; ADMITTED: the most that may have judged it */
   uint8_t state;
   uint8_t wish;
   uint8_t class;

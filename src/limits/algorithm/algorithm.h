@@ -124,9 +124,9 @@ typedef struct weir_memo {
   int64_t denied_cost;     /* costs from this on were denied; 0: none */
   int64_t denied_at_us;    /* at this time */
   int64_t denied_until_us; /* and are denied without the store before this one */
-  weir_expected
-      expected[]; /* by rule; behind them what each method keeps: weir_memo_own(); and then a
-                               weir_memo_limits, where there is one */
+  /* By rule; behind them what each method keeps, weir_memo_own(), and then a weir_memo_limits, where there
+   * is one. */
+  weir_expected expected[];
 } weir_memo;
 
 /* Of rules that have a most=. */

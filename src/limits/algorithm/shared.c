@@ -66,8 +66,7 @@ int64_t weir_level_next(const weir_rule *rule, const weir_level_before *before) 
   int64_t parts = WEIR_LEVEL_PARTS;
   int64_t least = parts * rule->floor_of_cell / rule->weight_of_all;
   int64_t most = 3 * parts * rule->limit / (INT64_C(2) * rule->cells);
-  int64_t aim = 102 * rule->limit /
-                (INT64_C(100) * rule->cells); /* a little above L/N: the bound stops there */
+  int64_t aim = 102 * rule->limit / (INT64_C(100) * rule->cells); /* above L/N, the bound stops */
   int64_t gap = aim - before->used - before->missed;
   int64_t level = before->level > 0 ? before->level : least;
   int64_t stopped = before->stopped > 0 ? before->stopped : WEIR_WEIGHT_PARTS;
@@ -120,8 +119,8 @@ enum { TENANT_OWN, TENANT_WANTED, TENANT_TOLD, TENANT_SEEN /* by epoch */, TENAN
 enum { NOT_READ = -1, LONG_PAST = -1000 /* of an index: no cell that counts is so early */ };
 
 typedef struct shared_state {
-  int64_t own, floors,
-      lent;               /* of the charge, what the store is certain to have: F and B together */
+  /* Of the charge, what the store is certain to have: in the own count; and in F and B together. */
+  int64_t own, floors, lent;
   int64_t kept;           /* of what is in B: admitted */
   int64_t within;         /* of what is in floors: admitted */
   int64_t newcomers;      /* of the charge, what counts among the floors of newcomers as well */

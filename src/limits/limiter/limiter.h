@@ -62,8 +62,7 @@ enum { WEIR_MEMO_KEYS_DEFAULT = 16384, WEIR_MEMO_KEYS_MOST = 1 << 24 };
 
 struct weir_limiter {
   weir_store *store;
-  char *
-      text; /* that was read, in which rules find their names; NULL: another's, which lives longer */
+  char *text; /* in which rules find their names; NULL: another's, which lives longer */
   weir_settings settings;
   weir_clock clock;
   int64_t deadline_us;

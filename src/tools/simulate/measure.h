@@ -62,9 +62,8 @@ enum {
 typedef struct weir_exact {
   weir_stamps ruled;
   weir_stamps own;
-  weir_stamps
-      classes[WEIR_CLASSES_MOST + 1]; /* of a rule with classes: what the rule admitted of each that
-                                                 may still be charged; the first is of none */
+  /* Of a rule with classes: what it admitted of each that may still be charged; the first is of none. */
+  weir_stamps classes[WEIR_CLASSES_MOST + 1];
 } weir_exact;
 
 /* What requests of one class asked for. */
