@@ -377,6 +377,32 @@ static void floors_go_on_without_the_store(void **state) {
   }
 }
 
+/* Nothing is owed of what a floor admitted, whatever it really cost. */
+static void what_a_floor_admitted_settles_to_itself(void **state) {
+  (void)state;
+  static const int64_t real[] = {0, 2, 3, 9};
+  world w;
+  weir_extra extra = WEIR_EXTRA_INIT;
+  const weir_extra *extras = &extra;
+  weir_message why = {""};
+  world_open(&w, "memcached://127.0.0.1:1", rule, NULL);
+  weir_limiter *limiter = going_on(&w, 1);
+  extra.tenant = "a";
+  extra.tenant_length = 1;
+  world_set(&w, 5 * SECOND_US);
+  for (size_t i = 0; i < sizeof real / sizeof real[0]; i++) {
+    weir_request request = {.key = "pool", .key_length = 4, .flags = WEIR_REQUEST_SETTLE};
+    assert_int_equal(ask(limiter, "pool", "a", 3, 0, &request.decision), WEIR_OK);
+    assert_true(request.decision.allowed);
+    assert_int_equal(request.decision.source, WEIR_SOURCE_FALLBACK);
+    request.cost = real[i];
+    assert_int_equal(weir_decide_extra(&limiter, &request, &extras, 1, &why), WEIR_OK);
+    if (request.status != WEIR_OK) fail_msg("%s: %s", weir_status_name(request.status), why.text);
+  }
+  weir_limiter_destroy(limiter);
+  world_close(&w);
+}
+
 /* What this process was charged of all that was, is its part of the floor. */
 static void a_part_of_a_floor_is_what_was_measured(void **state) {
   (void)state;
@@ -497,6 +523,7 @@ int main(void) {
       cmocka_unit_test(an_estimate_is_settled),
       cmocka_unit_test(looks_and_takes_any_name),
       cmocka_unit_test(floors_go_on_without_the_store),
+      cmocka_unit_test(what_a_floor_admitted_settles_to_itself),
       cmocka_unit_test(a_part_of_a_floor_is_what_was_measured),
       cmocka_unit_test(what_it_cannot_do_is_refused),
       cmocka_unit_test(limits_of_keys_are_refused),

@@ -1,7 +1,8 @@
 /* Accounts: the answer where the store gave none, and what follows from it when the store is back.
  *
  *     no decision ──> DENY, ALLOW: the policy itself says it (continue.c)
- *                └──> LOCAL: the key's account (continue.c) ── admitted ──> owed
+ *                ├──> LOCAL: the key's account (continue.c) ── admitted ──> owed
+ *                └──> LOCAL, of a shared window: its part of the tenant's floor, of which nothing is owed
  *
  *     the store is back: the first group of a key pays what its account owes, in front of its
  *     requests; and for a while a request also needs room in the account: the hold

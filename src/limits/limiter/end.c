@@ -22,7 +22,8 @@
 weir_charged weir_charged_where(const weir_limiter *limiter, const weir_decision *taken) {
   if (taken->source != WEIR_SOURCE_LATE && taken->source != WEIR_SOURCE_FALLBACK)
     return WEIR_CHARGED_STORE;
-  return limiter->fallback == WEIR_FALLBACK_LOCAL ? WEIR_CHARGED_ACCOUNT : WEIR_CHARGED_NOWHERE;
+  bool owes = limiter->fallback == WEIR_FALLBACK_LOCAL && !limiter->shared;
+  return owes ? WEIR_CHARGED_ACCOUNT : WEIR_CHARGED_NOWHERE;
 }
 
 /* --- making a settlement -----------------------------------------------------------------------
