@@ -435,7 +435,7 @@ void weir_rule_set_limit(weir_rule *rule, int64_t limit) {
     rule->burst = in_proportion(rule->burst, limit, rule->limit);
     rule->reserve = (limit * rule->lease_us + rule->period_us - 1) / rule->period_us;
   }
-  for (size_t i = 0; i < WEIR_CLASSES_MOST; i++)
+  for (size_t i = 0; rule->classes_length > 0 && i < WEIR_CLASSES_MOST; i++)
     rule->class_capacities[i] = in_proportion(rule->class_capacities[i], limit, rule->limit);
   rule->limit = limit;
   if (weir_rule_is_shared(rule)) rule->floor_of_cell = weir_shares_floors(rule);
