@@ -13,8 +13,7 @@
 __extension__ typedef __int128 wide;
 
 static bool next_class(const char **at, const weir_rule *rule, weir_part *next) {
-  return rule->classes != NULL &&
-         weir_parts_next(at, rule->classes + rule->classes_length, WEIR_NAME_MOST, next);
+  return rule->classes != NULL && weir_parts_next(at, rule->classes + rule->classes_length, next);
 }
 
 bool weir_classes_read(weir_rule *rule, const char *text, size_t length) {
@@ -22,7 +21,8 @@ bool weir_classes_read(weir_rule *rule, const char *text, size_t length) {
   weir_part next;
   if (length == 0 || end[-1] == '|') return false;
   for (size_t count = 0; at < end; count++) {
-    if (count == WEIR_CLASSES_MOST || !weir_parts_next(&at, end, WEIR_NAME_MOST, &next))
+    if (count == WEIR_CLASSES_MOST || !weir_parts_next(&at, end, &next) ||
+        !weir_name_is_accepted(next.name, next.name_length, WEIR_NAME_MOST))
       return false;
     bool percent = next.value_length > 0 && next.value[next.value_length - 1] == '%';
     int64_t most = percent ? 100 : WEIR_COUNT_LIMIT_MOST;

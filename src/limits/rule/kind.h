@@ -48,8 +48,8 @@ typedef struct weir_part {
   size_t value_length;
 } weir_part;
 
-/* Moves *at behind the next one. False: there is none, or none with such a name. */
-bool weir_parts_next(const char **at, const char *end, size_t name_most, weir_part *next);
+/* Moves *at behind the next one, whose name may be any. False: there is none, or it has no colon. */
+bool weir_parts_next(const char **at, const char *end, weir_part *next);
 
 bool weir_part_is_named(const weir_part *part, const void *name, size_t length);
 

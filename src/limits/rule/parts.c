@@ -11,12 +11,12 @@ bool weir_name_is_accepted(const char *name, size_t length, size_t most) {
   return true;
 }
 
-bool weir_parts_next(const char **at, const char *end, size_t name_most, weir_part *next) {
+bool weir_parts_next(const char **at, const char *end, weir_part *next) {
   if (*at >= end) return false;
   const char *stop = memchr(*at, '|', (size_t)(end - *at));
   if (stop == NULL) stop = end;
   const char *colon = memchr(*at, ':', (size_t)(stop - *at));
-  if (colon == NULL || !weir_name_is_accepted(*at, (size_t)(colon - *at), name_most)) return false;
+  if (colon == NULL) return false;
   *next = (weir_part){.name = *at,
                       .name_length = (size_t)(colon - *at),
                       .value = colon + 1,

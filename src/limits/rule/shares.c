@@ -23,7 +23,7 @@ typedef struct share {
 
 /* Moves *at behind the next one. False: there is none, or none that is accepted. */
 static bool next_share(const char **at, const char *end, share *next) {
-  return weir_parts_next(at, end, WEIR_TENANT_MOST, &next->part) &&
+  return weir_parts_next(at, end, &next->part) &&
          weir_number_read(next->part.value, next->part.value_length, WEIR_WEIGHT_MOST,
                           &next->weight) &&
          next->weight >= 1;
@@ -97,7 +97,9 @@ static weir_status check_weights(weir_rule *rule, weir_message *message) {
   if (length == 0 || end[-1] == '|') return refuse_weights(end, end, message);
   while (at < end) {
     const char *from = at;
-    if (!next_share(&at, end, &next)) return refuse_weights(from, end, message);
+    if (!next_share(&at, end, &next) ||
+        !weir_name_is_accepted(next.part.name, next.part.name_length, WEIR_TENANT_MOST))
+      return refuse_weights(from, end, message);
     rule->weights_length = (size_t)(from - rule->weights);
     if (weir_rule_weight(rule, next.part.name, next.part.name_length) > 0) {
       weir_message_set(message,
