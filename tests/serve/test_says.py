@@ -261,10 +261,26 @@ class Given(Speaks):
         self.assertIn("names none", self.client.ask("WEIR.TAKE", "pool", "all"))
         self.assertIn("names none", self.client.ask("WEIR.PEEK", "pool", "all"))
         self.assertEqual(self.fields("WEIR.TAKE", "pool", "all", "TENANT", "north")["allowed"], 1)
-        for words in (("SETTLE", "pool", "all", 5, 3, "TENANT", "north"), ("REFUND", "pool", "all", 5, "TENANT", "north")):
-            self.assertIn("a shared-window cannot be settled", self.client.ask("WEIR." + words[0], *words[1:]))
         self.assertIn("-ERR", self.client.ask("WEIR.RESET", "pool", "all"))
         self.assertEqual(self.told("/take", {"limiter": "pool", "key": "all", "tenant": "north"})[0], 400)
+
+    def test_a_tenant_settles_what_it_took(self):
+        left = lambda tenant: self.fields("WEIR.PEEK", "pool", "llm", "TENANT", tenant)["remaining"]
+        whole = {tenant: left(tenant) for tenant in ("north", "south")}
+        stamp = self.fields("WEIR.TAKE", "pool", "llm", "COST", "100", "TENANT", "north")["stamp"]
+        settle = lambda *words: self.client.ask("WEIR.SETTLE", "pool", "llm", 100, 40, *words)
+        self.assertIn("a shared-window needs the one", settle("TENANT", "north"))
+        self.assertIn("names none", settle("STAMP", stamp))
+        self.assertIn("limiter, key, tier or tenant", settle("STAMP", stamp, "TENANT", "south"))
+        self.assertEqual(left("north"), whole["north"] - 100)
+        told = self.fields("WEIR.SETTLE", "pool", "llm", 100, 40, "STAMP", stamp, "TENANT", "north")
+        self.assertEqual(told["cost"], 40)
+        self.assertEqual((left("north"), left("south")), (whole["north"] - 40, whole["south"] - 40))
+        stamp = self.fields("WEIR.TAKE", "pool", "llm", "COST", "30", "TENANT", "south")["stamp"]
+        refund = lambda tenant: self.client.ask("WEIR.REFUND", "pool", "llm", 30, "STAMP", stamp, "TENANT", tenant)
+        self.assertIn("limiter, key, tier or tenant", refund("north"))
+        self.assertNotIn("-ERR", str(refund("south")))
+        self.assertEqual(left("south"), whole["south"] - 40)
 
     def test_a_greedy_tenant_takes_no_floor(self):
         taken = 0

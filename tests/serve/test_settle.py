@@ -154,7 +154,7 @@ class Settle(Takes):
                  ((50, "x"), "^-ERR real: 0 to"), ((50, ""), "^-ERR real: 0 to"), ((0, 1), "^-ERR estimate: 1 to 2147483648"),
                  ((-5, 1), "^-ERR estimate: 1 to"), ((2**31 + 1, 1), "^-ERR estimate: 1 to"), (("1,2", 1), "as many numbers in each"),
                  (("1,2", "1,2"), "there are 2 costs: one is accepted"), ((50, 60, "STAMP"), "^-ERR STAMP TEXT"),
-                 ((50, 60, "SOON", stamp), "^-ERR STAMP TEXT"), ((50, 60, "STAMP", other), "another limiter, key or tier"),
+                 ((50, 60, "SOON", stamp), "^-ERR STAMP TEXT"), ((50, 60, "STAMP", other), "another limiter, key, tier or tenant"),
                  ((50, 60, "STAMP", old), "^-ERR (WEIR_)?BAD_ARGUMENT the stamp is of the future, or longer ago"),
                  ((50, 60, "STAMP", ahead), "^-ERR (WEIR_)?BAD_ARGUMENT the stamp is of the future, or"),
                  ((500, 50, "STAMP", stamp), "^-ERR (WEIR_)?BAD_COST "), ((90, 10, "STAMP", stamp), "^-ERR (WEIR_)?BAD_COST ")]
@@ -166,7 +166,7 @@ class Settle(Takes):
         self.assertRegex(self.client.ask("WEIR.SETTLE", "fixed", "bad", 50), "wrong number of arguments")
         self.assertRegex(self.client.ask("WEIR.SETTLE", "nobody", "bad", 50, 1), "there is no limiter")
         self.assertRegex(self.client.ask("WEIR.SETTLE", "quota", "bad", 50, 60, "STAMP", stamp), "another limiter")
-        self.assertRegex(self.client.ask("WEIR.SETTLE", "tiered", "poor", 50, 60, "STAMP", gold), "another limiter, key or tier")
+        self.assertRegex(self.client.ask("WEIR.SETTLE", "tiered", "poor", 50, 60, "STAMP", gold), "another limiter, key, tier or tenant")
         self.assertRegex(self.client.ask("WEIR.REFUND", "fixed", "bad", 0), "^-ERR n: 1 to 2147483648")
         self.assertRegex(self.client.ask("WEIR.REFUND", "fixed", "bad", 60), "BAD_COST")
         self.assertRegex(self.client.ask("WEIR.SETTLE", "sliding", "bad", 5, 6), "a sliding-window needs the one")

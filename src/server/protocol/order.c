@@ -251,10 +251,12 @@ static const char *word(int index) {
 }
 
 /* Servers of other machines and versions must find the same. */
-uint32_t weir_stamp_mark(const char *counted, size_t length, const char *tier) {
+uint32_t weir_stamp_mark(const char *counted, size_t length, const char *tier, const char *tenant,
+                         size_t tenant_length) {
   static const unsigned char known[WEIR_HASH_SECRET_BYTES] = "weir.stamp.mark";
   uint64_t hash = weir_hash_64(known, counted, length);
   if (tier[0] != '\0') hash += weir_hash_64(known, tier, strlen(tier));
+  if (tenant_length > 0) hash = 31 * hash + weir_hash_64(known, tenant, tenant_length);
   return (uint32_t)hash;
 }
 

@@ -35,7 +35,7 @@ bool weir_place_name_read(const char *text, size_t length, weir_place_name *name
  *
  * The stamp of an answer: what must be known of a take when it is settled, as a text that any client can
  * hand back. "1764028800123456.store.1f3a9c20": the time that it was decided for, who decided, and a
- * mark of limiter, key and tier, so that it settles nothing else.
+ * mark of limiter, key, tier and tenant, so that it settles nothing else.
  *
  * The mark is no secret: it finds mistakes, not clients that mean harm. Any server that has the same
  * limiters reads the stamps of the others. */
@@ -52,8 +52,10 @@ typedef struct weir_take_stamp {
 /* "store", "local", "fallback", "late"; "settled", which no stamp has. */
 const char *weir_source_name(weir_source source);
 
-/* `counted`: the key as it is counted, led by its limiter's name. */
-uint32_t weir_stamp_mark(const char *counted, size_t length, const char *tier);
+/* `counted`: the key as it is counted, led by its limiter's name. `tenant`: nothing, where the limiter
+ * has none. */
+uint32_t weir_stamp_mark(const char *counted, size_t length, const char *tier, const char *tenant,
+                         size_t tenant_length);
 
 /* The text's length. */
 size_t weir_stamp_write(const weir_take_stamp *stamp, char text[WEIR_STAMP_BYTES]);

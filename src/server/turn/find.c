@@ -168,9 +168,10 @@ uint32_t weir_turn_add_order(weir_turn *turn, const weir_order *order, unsigned 
   found.kept = NULL;
   *status = order->brings_rule ? find_throttle(turn, order, &found, why)
                                : find_named(turn, order, &found, why);
-  size_t extra = WEIR_NO_EXTRA;
+  found.extra = WEIR_NO_EXTRA;
   if (*status == WEIR_OK && found.named != NULL && !weir_order_is(order, WEIR_VERB_ENDS_TURN))
-    *status = weir_turn_say(turn, order->says, found.named, found.target.limiter, &extra, why);
+    *status =
+        weir_turn_say(turn, order->says, found.named, found.target.limiter, &found.extra, why);
   if (*status != WEIR_OK) return WEIR_NO_ANSWER;
   weir_answer *answer = make_answer(turn, order, &found, note);
   if (answer == NULL) {
@@ -184,7 +185,7 @@ uint32_t weir_turn_add_order(weir_turn *turn, const weir_order *order, unsigned 
   }
   size_t request = add_request(turn, order, &found, answer);
   if (order->costs != NULL) add_costs(turn, order, &turn->asked[request]);
-  turn->asked[request].extra = extra;
+  turn->asked[request].extra = found.extra;
   if (!order->brings_rule) turn_of(order)->fill(turn, order, &found, request);
   return (uint32_t)(answer - turn->answers);
 }

@@ -5,17 +5,17 @@
 #include "clock.h"
 #include "turn/turn.h"
 
-/* Whether the limiter's rules can be settled: a log and a queue keep what is charged, and what goes
- * back to a sliding window must go to its cell. */
+/* Whether the limiter's rules can be settled: a log and a queue keep what is charged, and where a
+ * window has cells, what goes back must go to its own. */
 static weir_status check_rules(const weir_order *order, const weir_limiter *limiter,
                                weir_message *why) {
   for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
     weir_rule_info rule = WEIR_RULE_INFO_INIT;
     if (weir_limiter_read_rule(limiter, i, &rule) != WEIR_OK) continue;
-    bool keeps = strcmp(rule.algorithm, "sliding-log") == 0 ||
-                 strcmp(rule.algorithm, "leaky-bucket") == 0 ||
-                 strcmp(rule.algorithm, "shared-window") == 0;
-    bool has_cells = strcmp(rule.algorithm, "sliding-window") == 0;
+    bool keeps =
+        strcmp(rule.algorithm, "sliding-log") == 0 || strcmp(rule.algorithm, "leaky-bucket") == 0;
+    bool has_cells = strcmp(rule.algorithm, "sliding-window") == 0 ||
+                     strcmp(rule.algorithm, "shared-window") == 0;
     if (!keeps && (!has_cells || order->has_stamp)) continue;
     snprintf(why->text, sizeof why->text,
              keeps ? "a %s cannot be settled: what is charged stays"
@@ -32,10 +32,10 @@ weir_status weir_check_settle(weir_turn *turn, const weir_order *order, weir_mea
   weir_status status = weir_check_take(turn, order, found, why);
   if (status == WEIR_OK && limiter != NULL) status = check_rules(order, limiter, why);
   if (status != WEIR_OK || !order->has_stamp) return status;
-  if (weir_stamp_mark(found->counted, found->counted_length, found->target.tier) ==
-      order->stamp.mark)
+  if (weir_turn_mark(turn, found->counted, found->counted_length, found->target.tier,
+                     found->extra) == order->stamp.mark)
     return WEIR_OK;
-  *why = (weir_message){"stamp: it is one of another limiter, key or tier"};
+  *why = (weir_message){"stamp: it is one of another limiter, key, tier or tenant"};
   return WEIR_BAD_ARGUMENT;
 }
 

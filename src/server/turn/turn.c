@@ -193,13 +193,20 @@ void weir_turn_cancel(weir_turn *turn, uint32_t answer) {
   }
 }
 
+uint32_t weir_turn_mark(const weir_turn *turn, const char *counted, size_t length, const char *tier,
+                        size_t extra) {
+  static const weir_order_says nothing;
+  const weir_order_says *says = extra != WEIR_NO_EXTRA ? &turn->extras[extra].says : &nothing;
+  return weir_stamp_mark(counted, length, tier, says->tenant, says->tenant_length);
+}
+
 weir_take_stamp weir_turn_stamp(const weir_turn *turn, const weir_asked *asked, const char *tier,
                                 bool is_idle) {
-  return (weir_take_stamp){
-      .at_us = asked->request.decision.at_us,
-      .source = asked->request.decision.source,
-      .is_idle = is_idle,
-      .mark = weir_stamp_mark(turn->bytes.data + asked->key, asked->request.key_length, tier)};
+  return (weir_take_stamp){.at_us = asked->request.decision.at_us,
+                           .source = asked->request.decision.source,
+                           .is_idle = is_idle,
+                           .mark = weir_turn_mark(turn, turn->bytes.data + asked->key,
+                                                  asked->request.key_length, tier, asked->extra)};
 }
 
 weir_status weir_turn_no_memory(weir_message *why) {

@@ -363,6 +363,7 @@ typedef struct weir_meaning {
   weir_kept *kept;       /* a place that is to be entered or released; NULL: none is */
   weir_kept_state state; /* of a place that is asked about */
   weir_limit limit;      /* of its key, that is to be set */
+  size_t extra;          /* what it says of itself: in turn->extras, or WEIR_NO_EXTRA */
 } weir_meaning;
 
 typedef struct weir_verb_turn {
@@ -433,6 +434,11 @@ void weir_turn_answer_alone(weir_request *request, bool allowed, weir_decision f
 
 /* NULL: there is none. */
 const weir_store *weir_turn_store(const weir_turn *turn, const weir_config_store *store);
+
+/* What a stamp must have in common with the request that it settles. `counted`: the key as it is
+ * counted; `extra`: in turn->extras, or WEIR_NO_EXTRA. */
+uint32_t weir_turn_mark(const weir_turn *turn, const char *counted, size_t length, const char *tier,
+                        size_t extra);
 
 /* The stamp by which a take can be settled later. */
 weir_take_stamp weir_turn_stamp(const weir_turn *turn, const weir_asked *asked, const char *tier,
