@@ -196,7 +196,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   bool prepared = prepare_prefixes(made);
   weir_limiter_guard_clock(made);
   made->leases = made->leases && made->stack.rules[0].lease_us > 0 && !made->held;
-  made->direct = !made->leases && made->limits_us == 0 &&
+  made->direct = !made->leases && made->limits_us == 0 && !made->shared &&
                  made->settings.traits & WEIR_TRAIT_IMMEDIATE &&
                  made->settings.traits & WEIR_TRAIT_IDENTITY;
   made->refills = made->leases && !(made->settings.traits & WEIR_TRAIT_IMMEDIATE);
