@@ -41,8 +41,8 @@ def trace(made):
 class Division:
     """What each tenant would have by max-min in each cell, by a fixed split and by first come first served."""
 
-    def __init__(self, limit, period_ms, cells, weights, made):
-        self.limit, self.cells, self.weights = limit, cells, weights
+    def __init__(self, limit, period_ms, cells, weights, made, others=0):
+        self.limit, self.cells, self.weights, self.others = limit, cells, weights, others
         self.cell_ms = -(-period_ms // cells)
         self.fair, self.split, self.first = {}, {}, {}
         asked, by_split, by_order = {}, {}, {}
@@ -50,9 +50,11 @@ class Division:
             cell = ms // self.cell_ms
             asked.setdefault(cell, {}).setdefault(tenant, 0)
             asked[cell][tenant] += cost
-            part = limit * weights.get(tenant, 0) // sum(weights.values())
-            self.take(by_split.setdefault(tenant, {}), cell, cost, part, tenant, self.split)
+            part = limit * weights.get(tenant, others) // (sum(weights.values()) + others)
+            own = tenant if tenant in weights or not others else "all others"
+            self.take(by_split.setdefault(own, {}), cell, cost, part, tenant, self.split)
             self.take(by_order, cell, cost, limit, tenant, self.first)
+        self.asked = asked
         for demands in asked.values():
             for tenant, got in self.fill(demands, limit / cells).items():
                 self.fair[tenant] = self.fair.get(tenant, 0) + got
@@ -65,7 +67,8 @@ class Division:
 
     def fill(self, demands, left):
         """The level by halving, where weir sorts."""
-        weight = {tenant: self.weights.get(tenant, 1) for tenant in demands}
+        unnamed = self.others / (len(demands.keys() - self.weights.keys()) or 1) if self.others else 1
+        weight = {tenant: self.weights.get(tenant, unnamed) for tenant in demands}
         low, high = 0.0, max(demand / weight[tenant] for tenant, demand in demands.items())
         if sum(demands.values()) > left:
             for _ in range(60):
@@ -77,9 +80,22 @@ class Division:
         return {tenant: min(demand, high * weight[tenant]) for tenant, demand in demands.items()}
 
 
-def rule_of(limit, cells, weights, floors=50):
-    return "shared-window:%d/15s,floors=%d%%,cells=%d,weights=%s" % (
-        limit, floors, cells, "|".join("%s:%d" % one for one in weights.items()))
+    def floors_of_others(self, floors=50):
+        """The mean floor of each, in the cells in which it asked; 0 in its first epoch, of four cells."""
+        of_cell = self.limit * floors // (100 * (self.cells + 2)) * self.others // (sum(self.weights.values()) + self.others)
+        for_all, seen, found = of_cell - max(1, of_cell // 20), {}, {}
+        for cell, demands in self.asked.items():
+            seen.setdefault(cell // 4, set()).update(demands.keys() - self.weights.keys())
+        for cell, demands in self.asked.items():
+            before = seen.get(cell // 4 - 1, ())
+            for tenant in demands.keys() - self.weights.keys():
+                found.setdefault(tenant, []).append(for_all // len(before) if tenant in before else 0)
+        return {tenant: sum(each) // len(each) for tenant, each in found.items()}
+
+
+def rule_of(limit, cells, weights, floors=50, others=0):
+    return "shared-window:%d/15s,floors=%d%%,cells=%d,weights=%s%s" % (
+        limit, floors, cells, "|".join("%s:%d" % one for one in weights.items()), ",others=%d" % others if others else "")
 
 
 class Tenants(ProgramTest):
@@ -110,12 +126,16 @@ class Tenants(ProgramTest):
             (1200, 30, {"a": 1, "b": 1}, {"a": (240, 0, 0), "b": (32, 0, 0)}, 1),
             (900, 8, {"a": 5, "b": 3, "c": 2}, {"a": (90, 0, 0), "b": (60, 2, 3), "c": (5, 0, 0), "new": (9, 0, 0)}, 1),
             (3000, 20, {"a": 1, "b": 4}, {"a": (30, 5, 9), "b": (99, 0, 0)}, 9),
+            (3000, 30, {"a": 2}, {"a": (90, 4, 9), "new": (9, 3, 9), "now": (250, 0, 0), "old": (30, 0, 0)}, 1, 3),
+            (3000, 12, {"a": 2}, {"a": (30, 0, 0), "new": (9, 9, 9), "now": (70, 0, 0), "old": (9, 0, 0)}, 5, 1),
         ]
-        for limit, cells, weights, rates, cost in scenes:
+        for limit, cells, weights, rates, cost, *others in scenes:
             with self.subTest(limit=limit, cells=cells):
                 made = traffic(rates, 60, seed=cells, cost=cost)
-                want = Division(limit, PERIOD_MS, cells, weights, made)
-                found, shares = self.divided(rule_of(limit, cells, weights), made)
+                want = Division(limit, PERIOD_MS, cells, weights, made, *others)
+                found, shares = self.divided(rule_of(limit, cells, weights, others=sum(others)), made)
+                floors = want.floors_of_others() if others else {}
+                self.assertEqual({tenant: share["floor"] for tenant, share in shares.items() if tenant in floors}, floors)
                 self.assertEqual(sorted(shares), sorted(rates))
                 for tenant, share in shares.items():
                     self.assertEqual(share["weight"], weights.get(tenant, 0))

@@ -72,7 +72,7 @@ static void print_shares(const weir_tenants *tenants, const weir_division *divis
     if (share->weight > 0) snprintf(weight, sizeof weight, "%" PRId64, share->weight);
     printf("%8s %7" PRId64 " %10" PRId64 " %10.0f %10" PRId64 " %6.1f%% %11" PRId64 " %10" PRId64
            "  ",
-           weight, share->floor, tenant->asked, share->fair, admitted,
+           weight, weir_tenant_floor(share), tenant->asked, share->fair, admitted,
            percent_of(admitted, share->fair), share->ways[WEIR_BY_SPLIT].admitted,
            share->ways[WEIR_BY_ORDER].admitted);
     print_name(tenants, tenant);
@@ -91,13 +91,14 @@ static bool set_way(json_t *object, const char *name, const weir_division *divis
 }
 
 static json_t *share_json(const weir_tenant *tenant, const weir_tenant_share *share) {
-  json_t *entry = json_pack("{sIsIsIsIsfsIsIsIsI}", "weight", (json_int_t)share->weight, "floor",
-                            (json_int_t)share->floor, "requests", (json_int_t)tenant->requests,
-                            "cost", (json_int_t)tenant->asked, "max_min", share->fair, "admitted",
-                            (json_int_t)share->ways[WEIR_BY_RULE].admitted, "floor_denied",
-                            (json_int_t)share->ways[WEIR_BY_RULE].floor_denied, "fixed_split",
-                            (json_int_t)share->ways[WEIR_BY_SPLIT].admitted, "first_come",
-                            (json_int_t)share->ways[WEIR_BY_ORDER].admitted);
+  json_t *entry =
+      json_pack("{sIsIsIsIsfsIsIsIsI}", "weight", (json_int_t)share->weight, "floor",
+                (json_int_t)weir_tenant_floor(share), "requests", (json_int_t)tenant->requests,
+                "cost", (json_int_t)tenant->asked, "max_min", share->fair, "admitted",
+                (json_int_t)share->ways[WEIR_BY_RULE].admitted, "floor_denied",
+                (json_int_t)share->ways[WEIR_BY_RULE].floor_denied, "fixed_split",
+                (json_int_t)share->ways[WEIR_BY_SPLIT].admitted, "first_come",
+                (json_int_t)share->ways[WEIR_BY_ORDER].admitted);
   if (entry != NULL && weir_cli_json_set_bytes(entry, "pool", tenant->texts, tenant->pool_length) &&
       weir_cli_json_set_bytes(entry, "tenant", weir_tenant_name(tenant), tenant->name_length))
     return entry;

@@ -116,6 +116,7 @@ void weir_driver_clear_key(const weir_driver *driver, weir_driven_key *key) {
 static weir_status run_machine(weir_driver *driver, weir_driven_key *key, int64_t now_us,
                                weir_claim *request, weir_message *message) {
   weir_machine *machine = driver->machine;
+  if (key->pool != NULL) weir_memo_share(&driver->stack, key->memo, key->pool);
   weir_turn turn = weir_machine_start(machine, now_us, key->memo, request, driver->round);
   for (; turn != WEIR_TURN_DONE;
        turn = weir_machine_resume(machine, now_us, false, driver->round)) {
@@ -131,6 +132,7 @@ static weir_status run_machine(weir_driver *driver, weir_driven_key *key, int64_
     }
   }
   memcpy(key->memo, machine->frame.memo, driver->memo_bytes);
+  if (key->pool != NULL) weir_memo_share(&driver->stack, key->pool, key->memo);
   if (request->verdict.status != WEIR_OK)
     weir_message_set(message, "%s", weir_status_text(request->verdict.status));
   return request->verdict.status;

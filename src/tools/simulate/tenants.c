@@ -5,6 +5,7 @@
 #include <string.h>
 #include <weir/backend.h>
 
+#include "algorithm/shared.h"
 #include "array.h"
 
 __extension__ typedef __int128 wide; /* a limit times a weight */
@@ -36,23 +37,28 @@ static bool take(weir_cell_window *window, int cells, int64_t cell, int64_t cost
 
 /* --- a pool under one rule ---------------------------------------------------------------------- */
 
+enum { LONG_PAST = -1000 /* of an epoch */ };
+
 /* Who asked in the cell that is not over. */
 typedef struct asking {
   uint32_t tenant;
+  double weight;
   double each; /* what it asked, for a weight of 1 */
 } asking;
 
 typedef struct weir_pool_state {
   weir_slots places[WEIR_PLACES];
+  weir_memo *memo; /* of the process, for all tenants */
   weir_stamps admitted;
-  weir_cell_window first_come;
-  int64_t cell;
+  weir_cell_window first_come, others_split;
+  int64_t cell, epoch;
+  int64_t seen, seen_before; /* of others=, in this epoch and in the one before */
   asking *asking;
   size_t count, room;
 } weir_pool_state;
 
-static double weight_of(const weir_tenant_share *share) {
-  return share->weight > 0 ? (double)share->weight : 1;
+static bool is_other(const weir_rule *rule, const weir_tenant_share *share) {
+  return share->weight == 0 && rule->others > 0;
 }
 
 static int compare_asking(const void *a, const void *b) {
@@ -75,19 +81,31 @@ static void close_share(weir_division *division, weir_tenant_share *share) {
   share->asked_in_cell = 0;
 }
 
+/* Weighs all that asked in a cell. The sum of their weights. */
+static double weigh(const weir_division *division, weir_pool_state *pool) {
+  const weir_rule *rule = &division->driver.stack.rules[0];
+  double sum = 0, others = 0;
+  for (size_t i = 0; i < pool->count; i++)
+    others += is_other(rule, &division->shares[pool->asking[i].tenant]);
+  for (size_t i = 0; i < pool->count; i++) {
+    asking *one = &pool->asking[i];
+    const weir_tenant_share *share = &division->shares[one->tenant];
+    one->weight = share->weight > 0 ? (double)share->weight : 1;
+    if (is_other(rule, share)) one->weight = (double)rule->others / others;
+    one->each = (double)share->asked_in_cell / one->weight;
+    sum += one->weight;
+  }
+  return sum;
+}
+
 /* A cell is over: fills it level by level, and begins anew. */
 static void close_cell(weir_division *division, weir_pool_state *pool) {
   const weir_rule *rule = &division->driver.stack.rules[0];
-  double left = (double)rule->limit / rule->cells, weights = 0;
-  for (size_t i = 0; i < pool->count; i++) {
-    weir_tenant_share *share = &division->shares[pool->asking[i].tenant];
-    pool->asking[i].each = (double)share->asked_in_cell / weight_of(share);
-    weights += weight_of(share);
-  }
+  double left = (double)rule->limit / rule->cells, weights = weigh(division, pool);
   if (pool->count > 0) qsort(pool->asking, pool->count, sizeof *pool->asking, compare_asking);
   for (size_t i = 0; i < pool->count; i++) {
     weir_tenant_share *share = &division->shares[pool->asking[i].tenant];
-    double weight = weight_of(share), level = left / weights;
+    double weight = pool->asking[i].weight, level = left / weights;
     double got = pool->asking[i].each < level ? (double)share->asked_in_cell : level * weight;
     share->fair += got;
     left -= got;
@@ -97,16 +115,37 @@ static void close_cell(weir_division *division, weir_pool_state *pool) {
   pool->count = 0;
 }
 
+/* How many of others= were there in the epoch before is counted here, as the process may know it late. Who
+ * was not has no floor that is promised. */
+static int64_t floor_of(const weir_rule *rule, weir_pool_state *pool, weir_tenant_share *share) {
+  if (!is_other(rule, share)) return weir_rule_floor(rule, share->weight);
+  if (share->epoch != pool->epoch) {
+    share->was_seen = share->epoch == pool->epoch - 1;
+    share->epoch = pool->epoch;
+    pool->seen++;
+  }
+  return share->was_seen ? weir_other_floor(rule, pool->seen_before) : 0;
+}
+
 /* The pool is in this cell, and the tenant among those that ask there. False: not enough memory. */
 static bool enter_cell(weir_division *division, weir_pool_state *pool, int64_t cell,
                        uint32_t tenant, int64_t cost) {
   weir_tenant_share *share = &division->shares[tenant];
+  int64_t epoch = cell / WEIR_EPOCH_CELLS;
   if (cell != pool->cell) close_cell(division, pool);
+  if (epoch != pool->epoch) {
+    pool->seen_before = epoch == pool->epoch + 1 ? pool->seen : 0;
+    pool->seen = 0;
+  }
   pool->cell = cell;
+  pool->epoch = epoch;
   if (share->asked_in_cell == 0) {
     if (!weir_array_grow(&pool->asking, &pool->room, pool->count + 1, sizeof *pool->asking))
       return false;
     pool->asking[pool->count++].tenant = tenant;
+    share->floor = floor_of(&division->driver.stack.rules[0], pool, share);
+    share->floors += share->floor;
+    share->cells++;
   }
   share->asked_in_cell += cost;
   return true;
@@ -128,7 +167,7 @@ static weir_status decide(weir_division *division, weir_pool_state *pool, uint32
                           int64_t now_us, const weir_tenant_request *asked, weir_message *message) {
   weir_tenant_share *share = &division->shares[tenant];
   const weir_rule *rule = &division->driver.stack.rules[0];
-  weir_driven_key key = {pool->places, share->memo};
+  weir_driven_key key = {pool->places, share->memo, pool->memo};
   weir_claim request = {.ask = {.kind = WEIR_TAKE,
                                 .cost = asked->cost,
                                 .tenant_number = (int64_t)tenant + 1,
@@ -153,11 +192,14 @@ static weir_status divide(weir_division *division, uint32_t pool_number, uint32_
   weir_pool_state *pool = &division->pools[pool_number];
   weir_tenant_share *share = &division->shares[tenant];
   const weir_rule *rule = &division->driver.stack.rules[0];
+  bool other = is_other(rule, share);
   int64_t cell = now_us / rule->cell_us, cost = asked->cost;
-  int64_t part = (int64_t)((wide)rule->limit * share->weight / rule->weight_of_all);
+  int64_t weight = other ? rule->others : share->weight;
+  int64_t part = (int64_t)((wide)rule->limit * weight / rule->weight_of_all);
+  weir_cell_window *split = other ? &pool->others_split : share->split;
   if (!enter_cell(division, pool, cell, tenant, cost)) return WEIR_NO_MEMORY;
   weir_status status = decide(division, pool, tenant, now_us, asked, message);
-  note(share, WEIR_BY_SPLIT, cost, take(share->split, rule->cells, cell, cost, part));
+  note(share, WEIR_BY_SPLIT, cost, take(split, rule->cells, cell, cost, part));
   note(share, WEIR_BY_ORDER, cost, take(&pool->first_come, rule->cells, cell, cost, rule->limit));
   return status;
 }
@@ -193,7 +235,7 @@ static bool add_share(weir_division *division, size_t number, const weir_tenant 
   weir_tenant_share *share = &division->shares[number];
   int64_t weight = weir_rule_weight(rule, weir_tenant_name(tenant), tenant->name_length);
   *share = (weir_tenant_share){.weight = weight,
-                               .floor = weir_rule_floor(rule, weight),
+                               .epoch = LONG_PAST,
                                .memo = calloc(1, division->driver.memo_bytes),
                                .split = calloc(1, sizeof *share->split)};
   if (share->memo != NULL && share->split != NULL) return true;
@@ -202,21 +244,32 @@ static bool add_share(weir_division *division, size_t number, const weir_tenant 
   return false;
 }
 
+static bool add_pool_state(weir_division *division, uint32_t number) {
+  if (!weir_array_grow(&division->pools, &division->pool_room, (size_t)number + 1,
+                       sizeof *division->pools))
+    return false;
+  weir_pool_state *pool = &division->pools[number];
+  *pool = (weir_pool_state){
+      .memo = calloc(1, division->driver.memo_bytes), .cell = -1, .epoch = LONG_PAST};
+  return pool->memo != NULL;
+}
+
 static bool add_pool(weir_tenants *tenants, uint32_t mark, uint32_t first) {
   uint32_t number = (uint32_t)tenants->pool_count;
-  for (size_t i = 0; i < tenants->rule_count; i++) {
-    weir_division *division = &tenants->divisions[i];
-    if (!weir_array_grow(&division->pools, &division->pool_room, tenants->pool_count + 1,
-                         sizeof *division->pools))
-      return false;
-    division->pools[number] = (weir_pool_state){.cell = -1};
+  size_t added = 0;
+  while (added < tenants->rule_count && add_pool_state(&tenants->divisions[added], number))
+    added++;
+  uint32_t *place =
+      added == tenants->rule_count ? weir_hash_table_add(&tenants->pools, mark) : NULL;
+  if (place != NULL) {
+    *place = first;
+    tenants->tenants[first].pool = number;
+    tenants->pool_count++;
+    return true;
   }
-  uint32_t *place = weir_hash_table_add(&tenants->pools, mark);
-  if (place == NULL) return false;
-  *place = first;
-  tenants->tenants[first].pool = number;
-  tenants->pool_count++;
-  return true;
+  while (added-- > 0)
+    free(tenants->divisions[added].pools[number].memo);
+  return false;
 }
 
 /* The last one becomes known, by its mark, to all rules and to its pool. */
@@ -311,6 +364,7 @@ static void clean_up_division(weir_division *division, size_t tenant_count, size
     weir_slots_clean_up(division->pools[i].places);
     weir_stamps_clean_up(&division->pools[i].admitted);
     free(division->pools[i].asking);
+    free(division->pools[i].memo);
   }
   free(division->shares);
   free(division->pools);

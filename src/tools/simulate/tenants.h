@@ -9,7 +9,8 @@
  *     fixed split  each tenant alone has its part of LIMIT by weight, in a window of N cells
  *     first come   all of a pool have LIMIT together, in the same window
  *
- * A tenant that is not named weighs 1, and has no part in a fixed split. */
+ * Those of others= share their weight: by max-min among all that ask in the cell, of a fixed split together. A
+ * tenant that is neither named nor one of them weighs 1, and has no part in a fixed split. */
 #ifndef WEIR_SIMULATE_TENANTS_H
 #define WEIR_SIMULATE_TENANTS_H
 
@@ -44,13 +45,21 @@ typedef struct weir_way_sum {
 /* What a tenant got under one rule. */
 typedef struct weir_tenant_share {
   int64_t weight; /* 0: it is not named */
-  int64_t floor;  /* of a cell */
+  int64_t floor;  /* of the cell that is not over */
   double fair;    /* by max-min */
   weir_way_sum ways[WEIR_WAYS];
   int64_t asked_in_cell;
+  int64_t epoch;         /* the last one in which it asked, ... */
+  bool was_seen;         /* ... and whether it did in the one before */
+  int64_t cells, floors; /* in which it asked, and its floors of all those */
   weir_memo *memo;
   struct weir_cell_window *split;
 } weir_tenant_share;
+
+/* Its floor, the mean of the cells in which it asked. */
+static inline int64_t weir_tenant_floor(const weir_tenant_share *share) {
+  return share->cells > 0 ? share->floors / share->cells : 0;
+}
 
 /* One rule. */
 typedef struct weir_division {
