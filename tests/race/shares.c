@@ -1,11 +1,12 @@
-/* shares --store URL [--load pair|crowd|bursts|many|all|soak] [--cells N] [--cell MS] [--rate N] [--seconds N]
- *        [--kills] [--used PERCENT] [--least PERCENT]
+/* shares --store URL [--load NAME] [--seed N] [--others N] [--floors PERCENT] [--cells N] [--cell MS] [--rate N]
+ *        [--seconds N] [--kills] [--used PERCENT] [--least PERCENT] [--most PERCENT]
  *
  * Eight processes, whose clocks differ, ask for the tenants of one pool of 1000/s (--rate) in 30 cells of
  * 500 ms (--cells, --cell). What is checked:
  *
  *   never more than the limit in any W of decision stamps, by those who live and those who died
- *   a tenant that asked for no more than its floor in a cell was denied nothing there
+ *   a tenant that asked for no more than its floor in a cell was denied nothing there; of those that are not
+ *   named one in a hundred may be
  *   from the second window on, so much of what max-min fairness by cells would use was used: --used
  *   and each tenant that asked got so much of what that would give it: --least
  *   and none more than so much of that: --most PERCENT
@@ -15,12 +16,16 @@
  *   many    a hundred tenants, floors of 50 %: one asks for 300 %, the others for a tenth of their floors
  *   all     a hundred tenants, floors of 50 %: nine ask for ten times their part, the others for twice
  *   bursts  ten tenants that ask for three times their part, in bursts
+ *   threes  the same in bursts of 3 s, and 12 s without: 60 % of the limit in all
+ *   random  two to a hundred tenants, by --seed: one asks for 300 %, others for nothing, for up to twice their part,
+ *           or for up to five times it in bursts of 2 s to 20 s; some weigh up to 4
  *
  *   soak    twenty tenants, floors of 50 %, in bursts: one asks for 300 %, others for their part to four times
  *           as much; for ten minutes, with --kills
  *
- * With --kills a process is killed every 300 ms, and another takes its place. URL may be the name of an
- * environment variable. Exit code 0 only if all of that holds. */
+ * With --kills a process is killed every 300 ms, and another takes its place. With --others the last N of the tenants
+ * are not named: they have others=N together. URL may be the name of an environment variable. Exit code 0 only if
+ * all of that holds. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -30,6 +35,7 @@
 #include <unistd.h>
 #include <weir/weir.h>
 
+#include "algorithm/shared.h"
 #include "faults/bound.h"
 #include "faults/ground.h"
 #include "rule/rule.h"
@@ -39,6 +45,7 @@ enum {
   PROCESSES = 8,
   TENANTS_MOST = 100,
   LISTED = 10, /* of what tenants ask for; the others ask as the last */
+  FEW = 20,    /* of a part that is smaller, one request would be much */
   NOTES_MOST = 1 << 23,
   CELLS_MOST = 4096,
   BATCH = 64,
@@ -78,15 +85,29 @@ static const load loads[] = {
     {"many", 50, 100, {3, .0005, .0005, .0005, .0005, .0005, .0005, .0005, .0005, .0005}, 0, 0, 0},
     {"all", 50, 100, {.1, .1, .1, .1, .1, .1, .1, .1, .1, .02}, 0, 0, 0},
     {"bursts", 50, 10, {0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3}, 1.5, 3, 0},
+    {"threes", 50, 10, {0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3}, 3, 12, 0},
+    {"random", 50, 0, {0}, 0, 0, 0},
     {"soak", 50, 20, {3, .2, .2, .2, .1, .1, .05, .05, .02, .05}, 5, 4, 600},
 };
+
+/* What one asks for. */
+typedef struct tenant {
+  char name[NAME_BYTES];
+  int weight;                      /* 0: it is not named */
+  double asks;                     /* of the limit; in bursts, while they last */
+  int64_t on_us, off_us, phase_us; /* of bursts; 0: always */
+} tenant;
 
 static struct {
   char url[URL_BYTES];
   const load *load;
-  char text[RULE_BYTES], names[TENANTS_MOST][NAME_BYTES];
+  char text[RULE_BYTES];
+  tenant tenants[TENANTS_MOST];
+  int count;  /* of them, ... */
+  int others; /* ... and of these the last ones, that are not named */
   weir_rule rule;
-  int64_t cells, cell_ms, rate, seconds;
+  int64_t cells, cell_ms, rate, seconds, floors;
+  uint64_t seed;
   bool kills;
   double used, least;
 } settings = {.load = loads, .cells = 30, .cell_ms = 500, .rate = 1000, .used = 90, .least = 80};
@@ -110,19 +131,17 @@ typedef struct schedule {
   int64_t next_us[TENANTS_MOST];
 } schedule;
 
-static bool in_burst(int tenant, int64_t at_us) {
-  int64_t on_us = (int64_t)(settings.load->on_s * 1e6),
-          off_us = (int64_t)(settings.load->off_s * 1e6);
-  if (on_us == 0) return true;
-  return (at_us + tenant * 1300000) % (on_us + off_us + tenant * 100000) < on_us;
+static bool in_burst(const tenant *of, int64_t at_us) {
+  return of->on_us == 0 || (at_us + of->phase_us) % (of->on_us + of->off_us) < of->on_us;
 }
 
-static void advance(schedule *when, int tenant) {
-  double rate = settings.load->asks[tenant < LISTED ? tenant : LISTED - 1] *
-                (double)settings.rule.limit / ((double)settings.rule.period_us / 1e6) / PROCESSES;
+static void advance(schedule *when, int number) {
+  const tenant *of = &settings.tenants[number];
+  double rate =
+      of->asks * (double)settings.rule.limit / ((double)settings.rule.period_us / 1e6) / PROCESSES;
   do
-    when->next_us[tenant] += 1 + (int64_t)(1e6 * wait_s(&when->random, rate));
-  while (!in_burst(tenant, when->next_us[tenant]));
+    when->next_us[number] += 1 + (int64_t)(1e6 * wait_s(&when->random, rate));
+  while (!in_burst(of, when->next_us[number]));
 }
 
 static void write_notes(const weir_request *requests, const int *tenants, size_t count,
@@ -149,13 +168,13 @@ static void ask(weir_limiter *limiter, schedule *when) {
   int tenants[BATCH];
   size_t count = 0;
   int64_t now_us = real_time_us(), next_us = INT64_MAX;
-  for (int i = 0; i < settings.load->tenants; i++) {
+  for (int i = 0; i < settings.count; i++) {
     for (; when->next_us[i] <= now_us && count < BATCH; count++) {
       requests[count] =
           (weir_request){.key = common->key, .key_length = strlen(common->key), .cost = 1};
       extras[count] = (weir_extra)WEIR_EXTRA_INIT;
-      extras[count].tenant = settings.names[i];
-      extras[count].tenant_length = strlen(settings.names[i]);
+      extras[count].tenant = settings.tenants[i].name;
+      extras[count].tenant_length = strlen(settings.tenants[i].name);
       of[count] = &extras[count];
       limiters[count] = limiter;
       tenants[count] = i;
@@ -205,8 +224,8 @@ static void run_child(void *context) {
       weir_limiter_create(store, settings.text, &options, &limiter, &message) != WEIR_OK)
     give_up("%s", message.text);
   count_operations(store);
-  for (int i = 0; i < settings.load->tenants; i++)
-    when.next_us[i] = real_time_us();
+  for (int i = 0; i < settings.count; i++)
+    when.next_us[i] = settings.tenants[i].asks > 0 ? real_time_us() : INT64_MAX;
   for (;;)
     ask(limiter, &when);
 }
@@ -231,36 +250,77 @@ static worst worst_period(const note *notes, size_t count) {
 static int asked[CELLS_MOST][TENANTS_MOST], got[CELLS_MOST][TENANTS_MOST],
     denied[CELLS_MOST][TENANTS_MOST];
 
-/* What max-min fairness gives each tenant of a cell, all of one weight. */
+/* Those that are not named share one weight in each cell. */
+static void weigh(const int wanted[], double weights[]) {
+  int others = 0;
+  for (int i = 0; i < settings.count; i++)
+    others += settings.tenants[i].weight == 0 && wanted[i] > 0;
+  for (int i = 0; i < settings.count; i++) {
+    int weight = settings.tenants[i].weight;
+    weights[i] = weight > 0 || others == 0 ? weight : (double)settings.others / others;
+  }
+}
+
+/* What max-min fairness gives each tenant of a cell. */
 static void fill(const int wanted[], double room, double share[]) {
+  double weights[TENANTS_MOST], all = 0;
   bool done[TENANTS_MOST] = {false};
-  int left = settings.load->tenants;
-  for (bool again = true; again && left > 0;) {
-    double level = room / left;
+  weigh(wanted, weights);
+  for (int i = 0; i < settings.count; i++)
+    if (wanted[i] > 0)
+      all += weights[i];
+    else
+      done[i] = true;
+  for (bool again = true; again && all > 0;) {
+    double level = room / all;
     again = false;
-    for (int i = 0; i < settings.load->tenants; i++) {
-      if (!done[i]) share[i] = level;
-      if (done[i] || wanted[i] > level) continue;
+    for (int i = 0; i < settings.count; i++) {
+      if (!done[i]) share[i] = level * weights[i];
+      if (done[i] || wanted[i] > share[i]) continue;
       share[i] = wanted[i];
       room -= wanted[i];
+      all -= weights[i];
       done[i] = again = true;
-      left--;
     }
   }
 }
 
-/* Of cells in which a tenant asked within its floor, those in which it was denied. */
-static int denied_floors(int cells, int *within) {
-  int sum = 0;
-  int64_t least = weir_rule_floor(&settings.rule, 1);
+/* How many that are not named asked in an epoch, which begins at cells that are whole multiples. */
+static int64_t first_cell; /* of all */
+
+static bool was_seen(int i, int64_t epoch) {
+  for (int64_t cell = epoch * WEIR_EPOCH_CELLS; cell < (epoch + 1) * WEIR_EPOCH_CELLS; cell++)
+    if (cell >= first_cell && asked[cell - first_cell][i] > 0) return true;
+  return false;
+}
+
+/* One that is not named has what so many have who were there in the epoch before. */
+static int64_t floor_in(int cell, int i, int64_t sharers) {
+  int64_t weight = settings.tenants[i].weight;
+  if (weight > 0) return weir_rule_floor(&settings.rule, weight);
+  return was_seen(i, (cell + first_cell) / WEIR_EPOCH_CELLS - 1)
+             ? weir_other_floor(&settings.rule, sharers)
+             : 0;
+}
+
+static int64_t sharers_in(int cell) {
+  int64_t count = 0;
+  for (int i = settings.count - settings.others; i < settings.count; i++)
+    count += was_seen(i, (cell + first_cell) / WEIR_EPOCH_CELLS - 1);
+  return count;
+}
+
+/* Of cells in which a tenant asked within its floor, those in which it was denied; [1]: of those not named. */
+static void find_denied(int cells, int within[2], int refused[2]) {
   for (int cell = 0; cell < cells; cell++) {
-    for (int i = 0; i < settings.load->tenants; i++) {
-      if (asked[cell][i] == 0 || asked[cell][i] > least) continue;
-      *within += asked[cell][i];
-      sum += denied[cell][i];
+    int64_t sharers = sharers_in(cell);
+    for (int i = 0; i < settings.count; i++) {
+      bool other = settings.tenants[i].weight == 0;
+      if (asked[cell][i] == 0 || asked[cell][i] > floor_in(cell, i, sharers)) continue;
+      within[other] += asked[cell][i];
+      refused[other] += denied[cell][i];
     }
   }
-  return sum;
 }
 
 static int collect(const note *notes, size_t count, size_t *failed) {
@@ -269,6 +329,7 @@ static int collect(const note *notes, size_t count, size_t *failed) {
   for (size_t i = 0; i < count; i++)
     if (notes[i].at_us / settings.rule.cell_us < first)
       first = notes[i].at_us / settings.rule.cell_us;
+  first_cell = first;
   for (size_t i = 0; i < count; i++) {
     int64_t cell = notes[i].at_us / settings.rule.cell_us - first;
     if (cell >= CELLS_MOST) give_up("too many cells");
@@ -291,20 +352,21 @@ static bool is_fair(int cells) {
   for (int cell = settings.rule.cells + 1; cell < cells - 1; cell++) {
     double share[TENANTS_MOST] = {0};
     fill(asked[cell], (double)settings.rule.limit / settings.rule.cells, share);
-    for (int i = 0; i < settings.load->tenants; i++) {
+    for (int i = 0; i < settings.count; i++) {
       used += got[cell][i];
       could += share[i];
       each[i] += got[cell][i];
       of[i] += share[i];
     }
   }
-  for (int i = 0; i < settings.load->tenants; i++)
-    if (of[i] > 0 && each[i] / of[i] < least) least = each[i] / of[i];
-  for (int i = 0; i < settings.load->tenants; i++)
-    if (of[i] > 0 && each[i] / of[i] > luckiest) luckiest = each[i] / of[i];
+  for (int i = 0; i < settings.count; i++) {
+    if (of[i] <= FEW) continue;
+    if (each[i] / of[i] < least) least = each[i] / of[i];
+    if (each[i] / of[i] > luckiest) luckiest = each[i] / of[i];
+  }
   printf("  used %.1f %% of max-min, the least lucky tenant got %.1f %% of its part:",
          100 * used / could, 100 * least);
-  for (int i = 0; i < settings.load->tenants && i < LISTED; i++)
+  for (int i = 0; i < settings.count && i < LISTED; i++)
     printf(" %.0f", of[i] > 0 ? 100 * each[i] / of[i] : 0.0);
   printf("\n");
   if (100 * luckiest > most_of_part) return false;
@@ -313,62 +375,142 @@ static bool is_fair(int cells) {
 
 static bool report(int killed) {
   size_t count = 0, failed = 0, all = common->used;
-  int within = 0;
+  int within[2] = {0}, refused[2] = {0};
   for (size_t i = 0; i < all; i++)
     if (common->notes[i].whole) common->notes[count++] = common->notes[i];
   if (count == 0) give_up("nothing was asked");
   int cells = collect(common->notes, count, &failed);
   worst most = worst_period(common->notes, count);
-  int refused = denied_floors(cells, &within);
-  printf("%s, %.60s on %s: %zu asked, %zu without an answer, %d killed; at most %" PRId64
-         " of %" PRId64 " in a period; %d of %d within floors denied\n",
-         settings.load->name, settings.text, settings.url, count, failed, killed, most.admitted,
-         most.bound, refused, within);
+  find_denied(cells, within, refused);
+  printf(
+      "%s, %d tenants, %.60s on %s: %zu asked, %zu without an answer, %d killed; at most %" PRId64
+      " of %" PRId64 " in a period; %d of %d within floors denied",
+      settings.load->name, settings.count, settings.text, settings.url, count, failed, killed,
+      most.admitted, most.bound, refused[0], within[0]);
+  if (settings.others > 0) printf(", and %d of %d not named", refused[1], within[1]);
+  printf("\n");
   printf("  %.2f operations and %.2f round trips a decision, %.0f decisions a process and cell\n",
          (double)common->operations / (double)count, (double)common->round_trips / (double)count,
          (double)count / PROCESSES / cells);
   bool fair = is_fair(cells);
-  return most.excess <= 0 && refused == 0 && fair;
+  return most.excess <= 0 && refused[0] == 0 && 100 * refused[1] <= within[1] && fair;
 }
 
-static void read_arguments(int count, char **arguments) {
-  weir_message message = {""};
-  weir_stack stack;
+/* --- what is asked for --------------------------------------------------------------------------
+ */
+
+static double uniform(uint64_t *random) {
+  return (double)(next_number(random) % 1000000) / 1e6;
+}
+
+static void make_listed(const load *from) {
+  settings.count = from->tenants;
+  for (int i = 0; i < settings.count; i++) {
+    int64_t on_us = (int64_t)(from->on_s * 1e6), off_us = (int64_t)(from->off_s * 1e6);
+    settings.tenants[i] = (tenant){.weight = 1,
+                                   .asks = from->asks[i < LISTED ? i : LISTED - 1],
+                                   .on_us = on_us,
+                                   .off_us = off_us + i * 100000,
+                                   .phase_us = i * 1300000};
+  }
+}
+
+/* One of the many who do not ask for it all: `part` is what each of so many would have. */
+static tenant make_random(uint64_t *random, double part) {
+  double kind = uniform(random), more = uniform(random);
+  tenant made = {.weight = uniform(random) < 0.3 ? 1 + (int)(4 * uniform(random)) : 1};
+  if (kind >= 0.3) made.asks = part * (0.1 + 0.6 * more);
+  if (kind >= 0.5) made.asks = part * (0.8 + 1.2 * more);
+  if (kind < 0.7) return made;
+  made.asks = part * (1 + 4 * more);
+  made.on_us = (int64_t)(1e6 * (2 + 18 * uniform(random)));
+  made.off_us = (int64_t)(1e6 * (2 + 28 * uniform(random)));
+  made.phase_us = (int64_t)(60e6 * uniform(random));
+  return made;
+}
+
+static void make_tenants(void) {
+  uint64_t random = settings.seed * 7919 + 1;
+  for (int i = 0; i < 20; i++)
+    (void)next_number(&random);
+  if (settings.load->tenants > 0) {
+    make_listed(settings.load);
+  } else {
+    double few = uniform(&random) * uniform(&random);
+    settings.count = 2 + (int)(few * (TENANTS_MOST - 1));
+    for (int i = 0; i < settings.count; i++)
+      settings.tenants[i] = make_random(&random, 1.0 / settings.count);
+    settings.tenants[(int)(uniform(&random) * settings.count)] = (tenant){.weight = 1, .asks = 3};
+  }
+  if (settings.others > settings.count) settings.others = settings.count;
+  for (int i = 0; i < settings.count; i++) {
+    snprintf(settings.tenants[i].name, NAME_BYTES, "t%d", i);
+    if (i >= settings.count - settings.others) settings.tenants[i].weight = 0;
+  }
+}
+
+static void write_rule(void) {
+  int64_t period_ms = settings.cells * settings.cell_ms;
+  int64_t floors = settings.floors > 0 ? settings.floors : settings.load->floors;
+  int used =
+      snprintf(settings.text, RULE_BYTES,
+               "shared-window:%" PRId64 "/%" PRId64 "ms,cells=%" PRId64 ",floors=%" PRId64 "%%",
+               settings.rate * period_ms / 1000, period_ms, settings.cells, floors);
+  if (settings.others > 0)
+    used +=
+        snprintf(settings.text + used, RULE_BYTES - (size_t)used, ",others=%d", settings.others);
+  for (int i = 0; i < settings.count - settings.others; i++)
+    used +=
+        snprintf(settings.text + used, RULE_BYTES - (size_t)used, "%s%s:%d",
+                 i > 0 ? "|" : ",weights=", settings.tenants[i].name, settings.tenants[i].weight);
+}
+
+static void read_number(const char *name, const char *given, const char *value, int64_t *number) {
+  if (strcmp(given, name) == 0) *number = strtol(value, NULL, 10);
+}
+
+static const char *read_arguments(int count, char **arguments) {
   const char *url = NULL;
+  int64_t seed = 1, others = 0;
   for (int i = 1; i < count; i++) {
-    const char *value = i + 1 < count ? arguments[i + 1] : "";
-    if (strcmp(arguments[i], "--store") == 0) url = value;
-    if (strcmp(arguments[i], "--seconds") == 0) settings.seconds = strtol(value, NULL, 10);
-    if (strcmp(arguments[i], "--cells") == 0) settings.cells = strtol(value, NULL, 10);
-    if (strcmp(arguments[i], "--cell") == 0) settings.cell_ms = strtol(value, NULL, 10);
-    if (strcmp(arguments[i], "--rate") == 0) settings.rate = strtol(value, NULL, 10);
-    if (strcmp(arguments[i], "--used") == 0) settings.used = strtod(value, NULL);
-    if (strcmp(arguments[i], "--least") == 0) settings.least = strtod(value, NULL);
-    if (strcmp(arguments[i], "--most") == 0) most_of_part = strtod(value, NULL);
-    if (strcmp(arguments[i], "--kills") == 0) settings.kills = true;
+    const char *given = arguments[i], *value = i + 1 < count ? arguments[i + 1] : "";
+    if (strcmp(given, "--store") == 0) url = value;
+    read_number("--seconds", given, value, &settings.seconds);
+    read_number("--cells", given, value, &settings.cells);
+    read_number("--cell", given, value, &settings.cell_ms);
+    read_number("--rate", given, value, &settings.rate);
+    read_number("--floors", given, value, &settings.floors);
+    read_number("--seed", given, value, &seed);
+    read_number("--others", given, value, &others);
+    if (strcmp(given, "--used") == 0) settings.used = strtod(value, NULL);
+    if (strcmp(given, "--least") == 0) settings.least = strtod(value, NULL);
+    if (strcmp(given, "--most") == 0) most_of_part = strtod(value, NULL);
+    if (strcmp(given, "--kills") == 0) settings.kills = true;
     for (size_t n = 0; n < sizeof loads / sizeof loads[0]; n++)
-      if (strcmp(arguments[i], "--load") == 0 && strcmp(value, loads[n].name) == 0)
+      if (strcmp(given, "--load") == 0 && strcmp(value, loads[n].name) == 0)
         settings.load = &loads[n];
   }
+  settings.seed = (uint64_t)seed;
+  settings.others = (int)(others < TENANTS_MOST ? others : TENANTS_MOST);
+  return url;
+}
+
+static void set_up(int count, char **arguments) {
+  weir_message message = {""};
+  weir_stack stack;
+  const char *url = read_arguments(count, arguments);
   bool lasts = settings.load->seconds > 0;
   if (settings.seconds == 0) settings.seconds = lasts ? settings.load->seconds : 45;
   settings.kills = settings.kills || lasts;
   if (url != NULL && getenv(url) != NULL) url = getenv(url);
   if (url == NULL || settings.seconds < 1)
     give_up(
-        "usage: shares --store URL [--load NAME] [--cells N] [--cell MS] [--rate N]\n"
-        "       [--seconds N] [--kills] [--used PERCENT] [--least PERCENT]");
+        "usage: shares --store URL [--load NAME] [--seed N] [--others N] [--floors PERCENT]\n"
+        "       [--cells N] [--cell MS] [--rate N] [--seconds N] [--kills]\n"
+        "       [--used PERCENT] [--least PERCENT] [--most PERCENT]");
   snprintf(settings.url, URL_BYTES, "%s", url);
-  int64_t period_ms = settings.cells * settings.cell_ms;
-  int used =
-      snprintf(settings.text, RULE_BYTES,
-               "shared-window:%" PRId64 "/%" PRId64 "ms,cells=%" PRId64 ",floors=%d%%,weights=",
-               settings.rate * period_ms / 1000, period_ms, settings.cells, settings.load->floors);
-  for (int i = 0; i < settings.load->tenants; i++) {
-    snprintf(settings.names[i], NAME_BYTES, "t%d", i);
-    used += snprintf(settings.text + used, RULE_BYTES - (size_t)used, "%s%s:1", i > 0 ? "|" : "",
-                     settings.names[i]);
-  }
+  make_tenants();
+  write_rule();
   if (weir_stack_parse(settings.text, PROCESSES, &stack, &message) != WEIR_OK)
     give_up("%s", message.text);
   settings.rule = stack.rules[0];
@@ -377,7 +519,7 @@ static void read_arguments(int count, char **arguments) {
 int main(int count, char **arguments) {
   pid_t processes[PROCESSES];
   int numbers[PROCESSES], killed = 0;
-  read_arguments(count, arguments);
+  set_up(count, arguments);
   common = share_memory(sizeof *common);
   snprintf(common->key, KEY_BYTES, "shares-%ld", (long)getpid());
   for (int i = 0; i < PROCESSES; i++) {
