@@ -146,11 +146,11 @@ class Page(unittest.TestCase):
 """)) as server:
             client = server.connect()
             client.ask("WEIR.TAKE", "jobs", "k", "CLASS", "batch")
-            client.ask("WEIR.TAKE", "pool", "k", "TENANT", "north")
+            client.ask("WEIR.TAKE", "pool", "the pool", "TENANT", "north")
             client.close()
             dom = browse(server, "--dump-dom")
         self.assertIn("batch: 1 allowed, 0 denied", text_of(dom, "limiters"))
-        self.assertIn("north", text_of(dom, "tenants"))
+        self.assertRegex(text_of(dom, "tenants"), r"north\s+the pool\s+pool\s")
         self.assertIn("none", text_of(dom, "stopped"))
         self.assertNotRegex(dom, r'id="tenants-card"[^>]* hidden')
 

@@ -330,15 +330,19 @@ class Told(Speaks):
             self.speak(server)
             while self.fields("WEIR.TAKE", "pool", "all", "TENANT", b"no\0rth", "COST", "20")["allowed"] == 1:
                 pass
-            self.assertEqual(self.fields("WEIR.TAKE", "pool", "all", "TENANT", "south", "COST", "2")["allowed"], 1)
+            for pool, cost in (("all", "2"), ("more", "1")):  # south of each pool is another one
+                self.assertEqual(self.fields("WEIR.TAKE", "pool", pool, "TENANT", "south", "COST", cost)["allowed"], 1)
             told = self.status(server)
             self.assertTrue(next(one for one in told["limiters"] if one["name"] == "pool")["shared"])
             if shown is None:
                 self.assertEqual((told["tenants"]["top"], told["stopped_tenants"]["top"]), ([], []))
                 continue
-            self.assertEqual([(one["key"], one["limiter"]) for one in told["tenants"]["top"]], [(shown, "pool"), ("south", "pool")])
-            self.assertEqual(told["tenants"]["top"][1]["admitted"], 2)
-            self.assertEqual([(one["key"], one["denied"]) for one in told["stopped_tenants"]["top"]], [(shown, 1)])
+            self.assertEqual([(one["pool"], one["key"], one["limiter"]) for one in told["tenants"]["top"]],
+                             [("all", shown, "pool"), ("all", "south", "pool"), ("more", "south", "pool")])
+            self.assertEqual([one["admitted"] for one in told["tenants"]["top"][1:]], [2, 1])
+            self.assertEqual([(one["pool"], one["key"], one["denied"]) for one in told["stopped_tenants"]["top"]], [("all", shown, 1)])
+            self.assertTrue(all("pool" not in one for one in told["denied_keys"]["top"]))
+            server.await_log('denied limiter=pool key="all" tenant="%s" protocol=resp' % shown)
 
 
 class Stores(Speaks):

@@ -306,10 +306,12 @@ static json_t *keys_of(const weir_service *service, weir_served_keys kind, int64
   weir_served_merge(&service->served, kind, now_us, &merged);
   for (size_t i = 0; i < merged.count && i < KEYS_SHOWN; i++) {
     const weir_sketch_entry *entry = &merged.entries[i];
-    json_array_append_new(
-        list, json_pack("{ss ss sb sI sI}", "limiter", entry->key.limiter, "key", entry->key.text,
-                        "hashed", entry->key.log_keys == WEIR_CONFIG_LOG_KEYS_HASHED, counted[kind],
-                        (json_int_t)entry->count, "error", (json_int_t)entry->error));
+    json_t *row =
+        json_pack("{ss ss sb sI sI}", "limiter", entry->key.limiter, "key", entry->key.text,
+                  "hashed", entry->key.log_keys == WEIR_CONFIG_LOG_KEYS_HASHED, counted[kind],
+                  (json_int_t)entry->count, "error", (json_int_t)entry->error);
+    if (entry->key.pool[0] != '\0') json_object_set_new(row, "pool", json_string(entry->key.pool));
+    json_array_append_new(list, row);
   }
   for (size_t i = 0; i < registry->named_count; i++)
     shown += registry->named[i].config->log_keys != WEIR_CONFIG_LOG_KEYS_OFF;

@@ -135,12 +135,21 @@ void weir_served_follow(weir_served *served, const weir_registry *registry) {
 /* --- adding ------------------------------------------------------------------------------------
  */
 
-/* Where the key of what is told may be shown, it goes into the sketch of this window. */
+/* Where the key of what is told may be shown, it goes into the sketch of this window; or its tenant, which is
+ * another one in each pool. */
 static void note_key(weir_served *served, weir_served_keys kind, weir_denial_line *told,
                      uint64_t amount, int64_t now_us) {
+  bool is_tenant = kind == WEIR_SERVED_TENANTS || kind == WEIR_SERVED_STOPPED;
+  weir_denial_line of_tenant;
+  weir_reply copy;
   int64_t window = now_us / (WEIR_SERVED_WINDOW_S * INT64_C(1000000));
   if (told->log_keys == WEIR_CONFIG_LOG_KEYS_OFF) return;
   told->hash = weir_denial_log_hash(served->log, told->reply);
+  uint64_t hash = told->hash;
+  if (is_tenant) {
+    weir_denial_line_of_tenant(served->log, told, &copy, &of_tenant);
+    hash = 31 * hash + of_tenant.hash;
+  }
   pthread_mutex_lock(&served->lock);
   for (size_t i = 0; window != served->window && i < WEIR_SERVED_KEYS; i++) {
     weir_sketch *sketches = served->keys[i];
@@ -148,11 +157,13 @@ static void note_key(weir_served *served, weir_served_keys kind, weir_denial_lin
     sketches[1] = (weir_sketch){0};
   }
   served->window = window;
-  weir_sketch_key *key = weir_sketch_add(&served->keys[kind][1], told->hash, amount);
+  weir_sketch_key *key = weir_sketch_add(&served->keys[kind][1], hash, amount);
   if (key != NULL) {
     key->log_keys = told->log_keys;
     snprintf(key->limiter, sizeof key->limiter, "%s", told->reply->of.name);
-    weir_denial_line_show(told, WEIR_DENIAL_ON_PAGE, key->text);
+    weir_denial_line_show(is_tenant ? &of_tenant : told, WEIR_DENIAL_ON_PAGE, key->text);
+    key->pool[0] = '\0';
+    if (is_tenant) weir_denial_line_show(told, WEIR_DENIAL_ON_PAGE, key->pool);
   }
   pthread_mutex_unlock(&served->lock);
 }
@@ -222,10 +233,7 @@ static void note_tenant(weir_served *served, const weir_named *named, const weir
                         int64_t now_us) {
   const weir_decision *decision = reply->decision;
   if (reply->of.tenant == NULL || decision == NULL) return;
-  weir_reply of_tenant = *reply;
-  of_tenant.of.key = reply->of.tenant;
-  of_tenant.of.key_length = reply->of.tenant_length;
-  weir_denial_line told = {.reply = &of_tenant, .log_keys = named->config->log_keys};
+  weir_denial_line told = {.reply = reply, .log_keys = named->config->log_keys};
   bool is_denied = !decision->allowed || reply->is_shadowed;
   note_key(served, is_denied ? WEIR_SERVED_STOPPED : WEIR_SERVED_TENANTS, &told,
            is_denied ? 1 : (uint64_t)decision->cost, now_us);

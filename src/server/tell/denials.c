@@ -89,6 +89,16 @@ void weir_denial_line_show(const weir_denial_line *denial, weir_denial_form form
   *end = '\0';
 }
 
+void weir_denial_line_of_tenant(const weir_denial_log *log, const weir_denial_line *denial,
+                                weir_reply *copy, weir_denial_line *of_tenant) {
+  *copy = *denial->reply;
+  copy->of.key = copy->of.tenant;
+  copy->of.key_length = copy->of.tenant_length;
+  *of_tenant = *denial;
+  of_tenant->reply = copy;
+  of_tenant->hash = weir_denial_log_hash(log, copy);
+}
+
 /* --- the log of denials -------------------------------------------------------------------------
  */
 
@@ -109,7 +119,7 @@ static bool may_log(_Atomic uint64_t *logged, int64_t now_us, uint64_t most) {
 
 void weir_denial_log_add(weir_denial_log *log, const weir_denial_line *denial, int64_t now_us,
                          int64_t most) {
-  char key[WEIR_DENIAL_KEY_BYTES];
+  char key[WEIR_DENIAL_KEY_BYTES], tenant[WEIR_DENIAL_KEY_BYTES] = "";
   char id[WEIR_ORDER_ID_MOST + 1];
   const weir_reply *reply = denial->reply;
   const weir_decision *decision = reply->decision;
@@ -119,12 +129,20 @@ void weir_denial_log_add(weir_denial_log *log, const weir_denial_line *denial, i
     return;
   }
   weir_denial_line_show(denial, WEIR_DENIAL_LOGGED, key);
-  weir_log_field fields[8] = {{.name = "limiter", .text = reply->of.name}};
+  if (reply->of.tenant != NULL) {
+    weir_denial_line of_tenant;
+    weir_reply copy;
+    weir_denial_line_of_tenant(log, denial, &copy, &of_tenant);
+    weir_denial_line_show(&of_tenant, WEIR_DENIAL_LOGGED, tenant);
+  }
+  weir_log_field fields[9] = {{.name = "limiter", .text = reply->of.name}};
   size_t count = 1;
   if (reply->of.group != NULL)
     fields[count++] = (weir_log_field){.name = "group", .text = reply->of.group};
   if (key[0] != '\0')
     fields[count++] = (weir_log_field){.name = "key", .text = key, .is_quoted = true};
+  if (tenant[0] != '\0')
+    fields[count++] = (weir_log_field){.name = "tenant", .text = tenant, .is_quoted = true};
   fields[count++] = (weir_log_field){.name = "protocol", .text = denial->protocol};
   fields[count++] = (weir_log_field){.name = "cost", .number = decision->cost};
   fields[count++] = (weir_log_field){.name = "retry_after_us", .number = reply->retry_after_us};

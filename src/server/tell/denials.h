@@ -42,6 +42,10 @@ typedef enum weir_denial_form {
   WEIR_DENIAL_ON_PAGE /* UTF-8, to be escaped as the form that shows it wants it */
 } weir_denial_form;
 
+/* The same of the tenant that a reply has, which stands as the key of the copy. */
+void weir_denial_line_of_tenant(const weir_denial_log *log, const weir_denial_line *denial,
+                                weir_reply *copy, weir_denial_line *of_tenant);
+
 /* The key as it may be shown: nothing, 16 hexadecimal digits, or the key's first bytes. Bytes that
  * are not of the form, or not to be seen, are spelled out, as "\xc3"; and so is the backslash. */
 void weir_denial_line_show(const weir_denial_line *denial, weir_denial_form form,

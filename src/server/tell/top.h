@@ -16,10 +16,11 @@ enum { WEIR_SKETCH_ENTRIES = 64 };
 
 /* A key, as it may be shown. */
 typedef struct weir_sketch_key {
-  uint64_t hash; /* of limiter and key: what tells one from another */
+  uint64_t hash; /* of limiter and key, of a tenant's pool as well: what tells one from another */
   weir_config_log_keys log_keys;
   char limiter[WEIR_CONFIG_NAME_MOST + 1];
   char text[WEIR_DENIAL_KEY_BYTES]; /* printable ASCII */
+  char pool[WEIR_DENIAL_KEY_BYTES]; /* the same: the key at which a tenant asks; of a key empty */
 } weir_sketch_key;
 
 typedef struct weir_sketch_entry {
