@@ -285,12 +285,13 @@ static void fill(const int wanted[], double room, double share[]) {
   }
 }
 
-/* How many that are not named asked in an epoch, which begins at cells that are whole multiples. */
 static int64_t first_cell; /* of all */
 
+/* Whoever had an answer in an epoch. Who had none may not have reached the store. */
 static bool was_seen(int i, int64_t epoch) {
   for (int64_t cell = epoch * WEIR_EPOCH_CELLS; cell < (epoch + 1) * WEIR_EPOCH_CELLS; cell++)
-    if (cell >= first_cell && asked[cell - first_cell][i] > 0) return true;
+    if (cell >= first_cell && got[cell - first_cell][i] + denied[cell - first_cell][i] > 0)
+      return true;
   return false;
 }
 
