@@ -51,6 +51,8 @@ class OnMemcached(Taking):
             answer = self.ask("take", rule, "--tenant", tenant, "--cost", cost)
             self.assertEqual(answer["decision"], "allowed", tenant)
         self.assertEqual(self.ask("peek", rule, "--tenant", "c")["decision"], "allowed")
+        told = self.ask("settle", rule, "--tenant", "b", "--cost", "10", "--real", "4", "--at", str(answer["at_us"]))
+        self.assertEqual((told["settled"], told["charged"]), (True, 4))
 
     def test_a_class_fills_its_part(self):
         rule = "quota:10/1d,debt=2,classes=batch:60%|free:80%"

@@ -354,7 +354,7 @@ const weir_cli_option_row weir_cli_options_known[] = {
      NULL},
     {WEIR_CLI_CLASS, "class", "NAME", BENCH,
      "which of the classes= of the rule all requests are of", NULL},
-    {WEIR_CLI_TENANT, "tenant", "NAME", TAKE | PEEK | EXPLAIN,
+    {WEIR_CLI_TENANT, "tenant", "NAME", TAKE | PEEK | SETTLE | EXPLAIN,
      "who of those that share KEY under a shared-window", NULL},
     {WEIR_CLI_CLASS, "class", "NAME", TAKE | PEEK | SETTLE,
      "which of the classes= of the rule it is of (default: none)", NULL},
