@@ -42,7 +42,7 @@ typedef enum weir_denial_form {
   WEIR_DENIAL_ON_PAGE /* UTF-8, to be escaped as the form that shows it wants it */
 } weir_denial_form;
 
-/* The same of the tenant that a reply has, which stands as the key of the copy. */
+/* A line that tells the tenant of a reply in place of its key: it stands as the key of the copy. */
 void weir_denial_line_of_tenant(const weir_denial_log *log, const weir_denial_line *denial,
                                 weir_reply *copy, weir_denial_line *of_tenant);
 

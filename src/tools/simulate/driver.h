@@ -56,8 +56,7 @@ bool weir_slots_execute(weir_slots places[WEIR_PLACES], int64_t now_us, uint64_t
 typedef struct weir_driven_key {
   weir_slots *places; /* WEIR_PLACES for each rule of the stack */
   weir_memo *memo;
-  weir_memo
-      *pool; /* what the process knows of the pool, for all tenants; NULL: the key is no tenant's */
+  weir_memo *pool; /* of all tenants of its pool together; NULL: the key is no tenant's */
 } weir_driven_key;
 
 /* One stack of rules, and what its decisions have cost so far. */
