@@ -142,8 +142,10 @@ typedef enum weir_source {
   WEIR_SOURCE_LOCAL,    /* the arguments, or what this process knew, were enough */
   WEIR_SOURCE_FALLBACK, /* the store is away, or came back just now: the limiter's policy decided */
   WEIR_SOURCE_LATE,     /* the request ran out of its own time, and the policy decided */
-  WEIR_SOURCE_SETTLED   /* none of these any more: what was taken has been settled, and can be
+  WEIR_SOURCE_SETTLED,  /* none of these any more: what was taken has been settled, and can be
                            neither settled nor given back again */
+  WEIR_SOURCE_UNLIMITED /* the key is unlimited under the rule that has most=, which was charged
+                           nothing; other rules were, by the store */
 } weir_source;
 
 enum { WEIR_NEVER = -1, WEIR_NOT_KNOWN = -1, WEIR_OWN_COSTS = 0 };
@@ -374,6 +376,7 @@ typedef struct weir_limiter_counts {
   /* Limits of keys that were there and are not any more, by eviction, a restart, a flush or their end: each
    * is believed for 10 minutes more. */
   uint64_t limits_lost;
+  uint64_t by_unlimited; /* beside by_store and the like: admitted, as their key is unlimited */
 } weir_limiter_counts;
 
 #define WEIR_LIMITER_COUNTS_INIT WEIR_SIZED(weir_limiter_counts)
@@ -508,10 +511,14 @@ WEIR_EXPORT weir_status weir_limiter_read_class(const weir_limiter *limiter, siz
  * the key's counts, and limiters with the option limits_us go by it. One rule of the limiter has most=, and
  * is meant. */
 typedef enum weir_limit_kind {
-  WEIR_KEY_LIMIT_ABSENT, /* out: none was ever set, it has ended, or it was lost */
-  WEIR_KEY_LIMIT_NONE,   /* the rule's own; to be told from a loss it is written for 400 days */
-  WEIR_KEY_LIMIT_NUMBER, /* `limit`, up to most=; a bucket's burst and debt= are in proportion */
-  WEIR_KEY_LIMIT_BLOCKED /* all is denied */
+  WEIR_KEY_LIMIT_ABSENT,  /* out: none was ever set, it has ended, or it was lost */
+  WEIR_KEY_LIMIT_NONE,    /* the rule's own; to be told from a loss it is written for 400 days */
+  WEIR_KEY_LIMIT_NUMBER,  /* `limit`, up to most=; a bucket's burst and debt= are in proportion */
+  WEIR_KEY_LIMIT_BLOCKED, /* all is denied */
+  /* The rule has no say, and counts nothing of the key: decisions have WEIR_SOURCE_UNLIMITED, and their limit
+   * and remaining are what most= gives, which is also the most that one request may cost. Not where the rule
+   * shares a log with another one (WEIR_BAD_ARGUMENT). */
+  WEIR_KEY_LIMIT_UNLIMITED
 } weir_limit_kind;
 
 typedef struct weir_limit {
@@ -534,8 +541,8 @@ WEIR_EXPORT weir_status weir_limiter_set_limits(weir_limiter *limiter, weir_limi
 WEIR_EXPORT weir_status weir_limiter_read_limit(weir_limiter *limiter, weir_limit *limit,
                                                 weir_message *message);
 
-/* A limit as text: a number, which may have the period of its rule behind it ("500", "500/1m"), "blocked" or
- * "none". Reads it: writes kind and limit. WEIR_BAD_ARGUMENT: it is none, or none that the limiter takes. */
+/* A limit as text: a number, which may have the period of its rule behind it ("500", "500/1m"), "blocked",
+ * "unlimited" or "none". Reads it: writes kind and limit. WEIR_BAD_ARGUMENT: it is none, or none that the limiter takes. */
 WEIR_EXPORT weir_status weir_limiter_parse_limit(const weir_limiter *limiter, const char *text,
                                                  size_t length, weir_limit *limit,
                                                  weir_message *message);

@@ -54,7 +54,7 @@ async function limits(store) {
   const strict = new Limiter(store, rule, { limitsEvery: 0.01, absent: 'deny' });
   assert.strictEqual(await limiter.getLimit('a'), null);
   await limiter.setLimit('a', 3);
-  await other.setLimits(new Map([['b', 'blocked'], [7, 70], [Buffer.from([0, 99]), 100]]), { ttl: 3600 });
+  await other.setLimits(new Map([['b', 'blocked'], [7, 70], [Buffer.from([0, 99]), 100], ['free', 'unlimited']]), { ttl: 3600 });
   await other.setLimits([]);
   await sleep(20);
   for (const each of [limiter, other]) {
@@ -62,10 +62,15 @@ async function limits(store) {
     assert.deepStrictEqual(await Promise.all(keys.map((key) => each.getLimit(key))), [3, 'blocked', 70, 100, null]);
     assert.deepStrictEqual((await each.decide(keys.map((key) => ({ key, peek: true })))).map((told) => told.limit), [3, 0, 70, 100, 10]);
   }
+  const free = await limiter.take('free', { cost: 90 });
+  assert.deepStrictEqual([free.source, free.limit, free.remaining, await other.getLimit('free')], ['unlimited', 100, 100, 'unlimited']);
   await other.unsetLimit('b');
+  await other.unsetLimit('free');
   await other.setLimit('a', 'none');
   await sleep(20);
   assert.deepStrictEqual([await limiter.getLimit('a'), (await limiter.peek('b')).limit], ['none', 10]);
+  await limiter.settle('free', free, 3);
+  assert.strictEqual((await limiter.peek('free')).remaining, 10); // nothing was charged, and nothing goes back
   assert.deepStrictEqual([(await strict.peek('a')).allowed, (await strict.peek('d')).allowed], [true, false]);
   await limiter.setLimits(Array.from({ length: 1100 }, (_, i) => [i, 1 + (i % 100)]));
   assert.deepStrictEqual([await limiter.getLimit(511), await limiter.getLimit(1099)], [12, 100]);
@@ -109,7 +114,7 @@ async function badInput() {
   }
   assert.strictEqual((await limiter.peek('a')).remaining, 10);
   for (const [limit, error] of [[0, /say "blocked"/], [-1, /a limit of -1/], [101, /the limit of "a": a limit of 101/], [2 ** 63, /a limit of/], [1.5, /whole number/],
-    [NaN, /whole number/], [true, /whole number/], [null, /whole number/], [undefined, /whole number/], ['Blocked', /"blocked" or "none"/]]) {
+    [NaN, /whole number/], [true, /whole number/], [null, /whole number/], [undefined, /whole number/], ['Blocked', /"blocked", "unlimited" or "none"/]]) {
     await assert.rejects(limiter.setLimits([['good', 1], ['a', limit]]), { message: error });
   }
   assert.strictEqual(await limiter.getLimit('good'), null); // nothing is set where one is wrong

@@ -123,7 +123,7 @@ class EveryStore(unittest.TestCase):
             limiter, other = [weir.Limiter(store, rule, limits_every=0.01) for _ in range(2)]
             self.assertIsNone(limiter.get_limit("a"))
             limiter.set_limit("a", 3)
-            other.set_limits({"b": "blocked", 7: 70}, ttl=3600)
+            other.set_limits({"b": "blocked", 7: 70, "free": "unlimited"}, ttl=3600)
             other.set_limits({b"\0c": 100})
             other.set_limits({})
             time.sleep(0.02)
@@ -131,10 +131,15 @@ class EveryStore(unittest.TestCase):
                 self.assertEqual([each.get_limit(key) for key in ("a", "b", "7", b"\0c", "d")], [3, "blocked", 70, 100, None])
                 self.assertEqual([each.peek(key).limit for key in ("a", "b", "7", b"\0c", "d")], [3, 0, 70, 100, 10])
             self.assertFalse(limiter.take("b"))
+            free = limiter.take("free", 90)
+            self.assertEqual((free.source, free.limit, free.remaining, other.get_limit("free")), ("unlimited", 100, 100, "unlimited"))
+            other.unset_limit("free")
             other.unset_limit("b")
             other.set_limit("a", "none")
             time.sleep(0.02)
             self.assertEqual((limiter.get_limit("a"), limiter.peek("b").limit), ("none", 10))
+            limiter.settle("free", free, 3)
+            self.assertEqual(limiter.peek("free").remaining, 10)  # nothing was charged, and nothing goes back
             strict = weir.Limiter(store, rule, limits_every=0.01, absent="deny")
             self.assertEqual([strict.peek(key).allowed for key in ("a", "d")], [True, False])
         self.on_every_store("keys", work)
@@ -215,7 +220,7 @@ class BadInput(unittest.TestCase):
     def test_limits_of_keys(self):
         for wrong, kind, text in ((0, weir.Error, 'say "blocked"'), (-1, weir.Error, "a limit of -1"), (101, weir.Error, "1 to 100"),
                                   (2**63, weir.Error, "a limit of"), (1.5, TypeError, "not float"), (math.nan, TypeError, "not float"),
-                                  (True, TypeError, "not bool"), (None, TypeError, "NoneType"), ("Blocked", ValueError, '"blocked" or "none"')):
+                                  (True, TypeError, "not bool"), (None, TypeError, "NoneType"), ("Blocked", ValueError, '"blocked", "unlimited" or "none"')):
             with self.subTest(wrong):
                 raised(kind, text, self.limiter.set_limit, "a", wrong)
                 raised(kind, text, self.limiter.set_limits, {"good": 1, "a": wrong})

@@ -103,7 +103,7 @@ class Explain(ProgramTest):
     def test_the_limit_of_the_key(self):
         key, rule = "own-" + self.mark, "quota:1000/1d,most=5000"
         for limit, told, allowed, remaining in ((None, "absent", True, 1000), ("7", "7", True, 7), ("none", "none", True, 1000),
-                                                ("blocked", "blocked", False, 0)):
+                                                ("unlimited", "unlimited", True, 5000), ("blocked", "blocked", False, 0)):
             if limit is not None:
                 self.set_limit(rule, "own:" + key, limit)
             hour, day = self.explain(key, "own")["rules"]

@@ -100,7 +100,7 @@ class OnMemcached(Taking):
     def test_a_key_gets_a_limit(self):
         rule = "fixed-window:2/1h,most=5000"
         self.assertEqual(self.limit(rule, "get", self.key), "absent")
-        for text, read in (("500/1h", "500"), ("7", "7"), ("blocked", "blocked"), ("none", "none")):
+        for text, read in (("500/1h", "500"), ("7", "7"), ("blocked", "blocked"), ("unlimited", "unlimited"), ("none", "none")):
             self.assertEqual(self.limit(rule, "set", self.key, text, "--for", "1h"), "set")
             self.assertEqual(self.limit(rule, "get", self.key), read)
         self.limit(rule, "set", self.key, "9")
@@ -116,13 +116,20 @@ class OnMemcached(Taking):
         self.assertEqual(self.ask("take", rule, "--key-limits")["limit"], 500)
         self.limit(rule, "set", self.key, "blocked")
         self.assertEqual(self.ask("peek", rule, "--key-limits")["decision"], "denied")
+        self.limit(rule, "load", "-", stdin=f"{self.key}\tunlimited\n".encode())
+        free = self.ask("take", rule, "--key-limits", "--cost", "3000")
+        self.assertEqual([free[name] for name in ("decision", "source", "limit", "remaining")], ["allowed", "unlimited", 5000, 5000])
+        result = run("take", "--store", self.store, "--rule", rule, "--key-limits", self.key)
+        self.assertIn(b"source unlimited", result.stdout)
+        self.limit(rule, "unset", self.key)
+        self.assertEqual(self.ask("peek", rule, "--key-limits")["remaining"], 0)  # what was free is not counted
         result = run("take", "--store", self.store, "--rule", "fixed-window:2/1h", "--key-limits", self.key)
         self.assertEqual(result.returncode, 2)
         self.assertIn("--key-limits", said(result.stderr).decode())
 
     def test_a_wrong_limit_is_refused(self):
         rule = "fixed-window:2/1h,most=5000"
-        for words, why in ((("set", "k", "5/1m"), "a number, which may have /1h behind it, blocked and none"),
+        for words, why in ((("set", "k", "5/1m"), "a number, which may have /1h behind it, blocked, unlimited and none"),
                            (("set", "k", "0"), "accepted are 1 to 5000; to deny all"),
                            (("set", "k", "5001"), "accepted are 1 to 5000"),
                            (("set", "k"), "KEY and LIMIT are accepted"),

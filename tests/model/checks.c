@@ -132,6 +132,13 @@ static bool may_find_less(const struct model *model, const struct record *refund
   return in_vain && refund->wish == REFUNDS && model->settings.traits & WEIR_TRAIT_RAISE;
 }
 
+static void unlimited(struct model *model, const struct client *client,
+                      const struct record *record) {
+  if (keys_most(model, client, record) != KEY_UNLIMITED)
+    check_fails(model, CHECK_BOUND, "client %d was admitted as if the key were unlimited",
+                world_client_number(model, client));
+}
+
 void check_decision(struct model *model, struct client *client, const weir_claim *request) {
   const struct record *record = record_of(model, client, request);
   model->decisions++;
@@ -145,6 +152,7 @@ void check_decision(struct model *model, struct client *client, const weir_claim
     check_stamp(model, client, request);
   if (record->wish == SETTLES) settle_answered(model, client, record_of(model, client, request));
   if (record->state == ALLOWED) allowed(model, client, record_of(model, client, request));
+  if (request->verdict.decision.source == WEIR_SOURCE_UNLIMITED) unlimited(model, client, record);
   if (record->state == ADMITTED && model->has_limits)
     record_of(model, client, request)->limit = (int32_t)keys_most(model, client, record);
   if (record->state == ADMITTED) admitted(model, client, record);

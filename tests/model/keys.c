@@ -17,6 +17,7 @@ struct keys {
   weir_call call;
   weir_group group;
   weir_memo_entry entry;
+  weir_stack most;
   weir_waiting waiting[GROUP_MOST];
   _Alignas(WEIR_SHARD_ALIGNMENT) char shard[sizeof(weir_shard)];
 };
@@ -33,6 +34,9 @@ bool keys_open(struct model *model) {
   keys->limiter.limit_least = weir_rule_limit_least(rule);
   keys->limiter.limits_us = model->scope->limits_us;
   keys->limiter.absent_denies = model->scope->flags & ABSENT_DENIES;
+  weir_stack_set_limit(&model->stack, rule->most, &keys->most);
+  keys->limiter.limited_most = &keys->most;
+  keys->limiter.may_spare = true;
   if (model->mutant->mislimit != NULL) model->mutant->mislimit(&keys->limiter);
   keys->call.limiter = &keys->limiter;
   keys->call.head = &keys->call;
@@ -52,10 +56,11 @@ size_t keys_memo_bytes(const struct model *model) {
  */
 
 static int64_t stored_of(const struct wanted *wanted) {
-  int64_t kind = wanted->limit < 0    ? WEIR_KEY_LIMIT_NONE
-                 : wanted->limit == 0 ? WEIR_KEY_LIMIT_BLOCKED
-                                      : WEIR_KEY_LIMIT_NUMBER;
-  return kind << WEIR_RECORD_NUMBER_BITS | (wanted->limit > 0 ? wanted->limit : 0);
+  int64_t kind = wanted->limit < 0                ? WEIR_KEY_LIMIT_NONE
+                 : wanted->limit == 0             ? WEIR_KEY_LIMIT_BLOCKED
+                 : wanted->limit == KEY_UNLIMITED ? WEIR_KEY_LIMIT_UNLIMITED
+                                                  : WEIR_KEY_LIMIT_NUMBER;
+  return kind << WEIR_RECORD_NUMBER_BITS | (kind == WEIR_KEY_LIMIT_NUMBER ? wanted->limit : 0);
 }
 
 /* It is written, and read behind that. */
@@ -151,11 +156,13 @@ static weir_turn resume_ridden(struct model *model, struct client *client, weir_
   weir_operation read;
   int64_t ruled = weir_memo_limits_of(&model->keys->limiter.stack, machine->frame.memo)->ruled;
   weir_record_read found = weir_record_absorb(&model->keys->call, group, true, &read);
-  bool denies = found == WEIR_RECORD_BLOCKS;
+  bool answers = found == WEIR_RECORD_BLOCKS || found == WEIR_RECORD_LIFTS;
   if (model->mutant->judges_unread && found == WEIR_RECORD_READ) weir_machine_rule(machine, ruled);
-  client->reads = denies ? WEIR_RECORD_DENIES : WEIR_RECORD_RODE;
+  client->reads = found == WEIR_RECORD_BLOCKS  ? WEIR_RECORD_DENIES
+                  : found == WEIR_RECORD_LIFTS ? WEIR_RECORD_SPARES
+                                               : WEIR_RECORD_RODE;
   if (found == WEIR_RECORD_NOT_READ) weir_machine_failure(machine, &read);
-  bool goes_back = denies && !model->mutant->keeps_blocked;
+  bool goes_back = answers && !model->mutant->keeps_blocked;
   return weir_machine_resume(machine, now_us, late || goes_back || found == WEIR_RECORD_NOT_READ,
                              client->operations);
 }
@@ -184,8 +191,8 @@ weir_turn keys_resume(struct model *model, struct client *client, int64_t now_us
   weir_turn turn = client->reads == WEIR_RECORD_RIDES
                        ? resume_ridden(model, client, group, now_us, late)
                        : weir_machine_resume(machine, now_us, late, client->operations);
-  if (turn == WEIR_TURN_DONE)
-    weir_record_tell(&model->keys->call, group, client->reads == WEIR_RECORD_DENIES);
+  group->reads = client->reads;
+  if (turn == WEIR_TURN_DONE) weir_record_tell(&model->keys->call, group);
   return turn;
 }
 
@@ -198,6 +205,7 @@ static int64_t limit_meant(const struct model *model, int64_t stored) {
   int64_t kind = stored >> WEIR_RECORD_NUMBER_BITS;
   bool blocked = stored == 0 ? model->scope->flags & ABSENT_DENIES : kind == WEIR_KEY_LIMIT_BLOCKED;
   if (blocked) return 0;
+  if (kind == WEIR_KEY_LIMIT_UNLIMITED) return KEY_UNLIMITED;
   if (kind != WEIR_KEY_LIMIT_NUMBER) return rule->limit;
   return number < rule->most ? number : rule->most;
 }

@@ -253,6 +253,9 @@ struct client {
   int32_t seen[RULES_MOST][CELLS_MOST]; /* the most that others had in a cell during this request */
 };
 
+/* In the place of a key's limit: it is unlimited. More than any run asks for. */
+enum { KEY_UNLIMITED = 1 << 20 };
+
 /* A limit that the key had until then. INT64_MAX: it was lost, and who knew of it believes it on. */
 struct past {
   int64_t limit, until_us;

@@ -10,6 +10,10 @@ static void misread_absence(struct weir_limiter *limiter) {
   limiter->absent_denies = !limiter->absent_denies;
 }
 
+static void spare_none(struct weir_limiter *limiter) {
+  limiter->may_spare = false;
+}
+
 static void take_more_than_most(struct weir_limiter *limiter) {
   limiter->stack.rules[0].most += 10;
 }
@@ -52,6 +56,19 @@ const struct mutant keys_mutants[] = {
      .judges_unread = true},
     {.name = "leaves what was charged to a blocked key",
      .scope = "a key is blocked",
+     .killed_by = CHECK_LEAK,
+     .keeps_blocked = true},
+    {.name = "takes an unlimited key for one with most",
+     .scope = "a key is unlimited",
+     .killed_by = CHECK_DENIAL,
+     .mislimit = spare_none},
+    {.name = "believes for too long that a key is unlimited",
+     .scope = "a key is unlimited no more",
+     .killed_by = CHECK_BOUND,
+     .unchecked = 1U << CHECK_DENIAL,
+     .mislimit = believe_for_longer},
+    {.name = "leaves what was charged to an unlimited key",
+     .scope = "a key is unlimited",
      .killed_by = CHECK_LEAK,
      .keeps_blocked = true},
     {.name = "unsets a key's limit by a DROP",

@@ -53,6 +53,8 @@ static enum state state_after(const struct client *client, const struct record *
   if (request->verdict.status != WEIR_OK) return FAILED;
   if (record->wish == SETTLES) return SETTLED;
   if (record->wish != TAKES) return DONE;
+  if (request->verdict.decision.source == WEIR_SOURCE_UNLIMITED)
+    return DONE; /* it counts nowhere */
   bool by_policy = request->verdict.decision.source == WEIR_SOURCE_FALLBACK ||
                    request->verdict.decision.source == WEIR_SOURCE_LATE;
   if (by_policy && client->outage != NULL)

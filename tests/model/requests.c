@@ -12,7 +12,7 @@
  *     =5       settle: the last request really cost 5 (=5|0|2: for every rule)
  *     n        pay once more for all that is held
  *     3@5      take 3, by a limit of its own of 5
- *     !5       set the key's limit to 5; !0: it is blocked; !: it has none of its own
+ *     !5       set the key's limit to 5; !0: it is blocked; !u: unlimited; !: it has none of its own
  */
 #include <string.h>
 
@@ -45,7 +45,8 @@ static void read_wanted(const char **at, struct wanted *wanted) {
   if (**at == '!') {
     char next = *++*at;
     wanted->wish = SETS;
-    wanted->limit = next >= '0' && next <= '9' ? number(at) : -1;
+    wanted->limit = next >= '0' && next <= '9' ? number(at) : next == 'u' ? KEY_UNLIMITED : -1;
+    *at += next == 'u';
     return;
   }
   if (**at == 'n' || **at == '<' || **at == 'x' || **at == 'r') {

@@ -164,6 +164,10 @@ class Sets(unittest.TestCase):
                      (lambda: call(web, "PUT", path, "7"), (200, '{"limiter":"api","limit":7}\n'), "7", 7),
                      (lambda: call(web, "PUT", path + "?for=1h", '"blocked"'),
                       (200, '{"limiter":"api","limit":"blocked"}\n'), "blocked", 0),
+                     (lambda: call(web, "PUT", path, "unlimited"),
+                      (200, '{"limiter":"api","limit":"unlimited"}\n'), "unlimited", 5000),
+                     (lambda: sets.ask("WEIR.LIMIT", "SET", "api", key, "3"), "+OK", "3", 3),
+                     (lambda: sets.ask("WEIR.LIMIT", "SET", "api", key, "unlimited"), "+OK", "unlimited", 5000),
                      (lambda: sets.ask("weir.limit", "unset", "api", key), "+OK", "none", 100),
                      (lambda: sets.ask("WEIR.LIMIT", "SET", "api", key, "9", "FOR", "1d"), "+OK", "9", 9),
                      (lambda: call(web, "DELETE", path), (200, '{"limiter":"api","limit":"none"}\n'), "none", 100))
@@ -172,7 +176,7 @@ class Sets(unittest.TestCase):
                 begin = asked = last = time.monotonic()
                 longest = 0
                 self.assertEqual(self.limit_of(sets, key), limit)  # at once, where it was set
-                while told in ("5000", "blocked") and self.limit_of(other, key) != limit:
+                while told in ("5000", "blocked", "unlimited") and self.limit_of(other, key) != limit:
                     last = asked
                     asked = time.monotonic()
                     self.assertLess(asked, begin + PATIENCE_S)
@@ -186,6 +190,26 @@ class Sets(unittest.TestCase):
             servers[0].await_log("result=OK", len(steps))
             line = [line for line in servers[0].log().splitlines() if "limit of a key" in line][2]
             self.assertIn('limiter=api key="al}i{ce\\x00\\xff /%" limit=blocked for_us=3600000000 client="127.0.0.1" result=OK', line)
+
+    def test_the_stamp_of_an_unlimited_key_gives_nothing_back(self):
+        for kind in ("redis", "memcached"):
+            _, servers = self.start(kind, 2)
+            sets, other = self.connect(servers[0]), self.connect(servers[1])
+            left = lambda: dict(zip(*[iter(sets.ask("WEIR.PEEK", "api", "alice"))] * 2))["remaining"]
+            sets.ask("WEIR.TAKE", "api", "alice", "COST", "60")
+            self.assertEqual(sets.ask("WEIR.LIMIT", "SET", "api", "alice", "unlimited"), "+OK")
+            flat = sets.ask("WEIR.TAKE", "api", "alice", "COST", "50")
+            told = dict(zip(flat[::2], flat[1::2]))
+            self.assertEqual((told["allowed"], told["source"], told["remaining"]), (1, "unlimited", 5000))
+            self.assertRegex(told["stamp"], r"\A[0-9]+\.unlimited\.")
+            self.assertEqual(sets.ask("WEIR.LIMIT", "UNSET", "api", "alice"), "+OK")
+            self.assertEqual(left(), 40)
+            for real, client in ((7, other), (90, sets)):
+                flat = client.ask("WEIR.SETTLE", "api", "alice", "50", real, "STAMP", told["stamp"])
+                self.assertEqual(dict(zip(flat[::2], flat[1::2]))["cost"], real)
+                self.assertEqual(left(), 40)
+            self.assertEqual(servers[0].metric('weir_serve_decisions_total{limiter="api",protocol="resp",'
+                                               'decision="allowed",source="unlimited"}'), 1)
 
     def test_many_at_once_are_set_in_their_order(self):
         _, (server,) = self.start("redis")
@@ -227,7 +251,7 @@ class Sets(unittest.TestCase):
         client, web = self.connect(server), self.connect(server, "http")
         for words, why in ((("api", "alice", "5001"), "a limit of 5001 for sliding-window:100/1m,most=5000: accepted are 1 "),
                            (("api", "alice", "0"), "to deny all, say that it is blocked"),
-                           (("api", "alice", "5/1h"), "which may have /1m behind it, blocked and none"),
+                           (("api", "alice", "5/1h"), "which may have /1m behind it, blocked, unlimited and none"),
                            (("api", "alice", "unset"), "the limit is no number"),
                            (("api", "alice", "-1"), "the limit is no number"),
                            (("api", "alice", b"5\x00"), "the limit is no number"),
@@ -240,7 +264,7 @@ class Sets(unittest.TestCase):
             self.assertTrue(told.startswith("-ERR") and why in told, (words, told))
         for path, body, status, why in (("/limits/api/alice", '{"limit":5}', 400, "the limit is no number"),
                                         ("/limits/api/alice", "5.0", 400, "the limit is no number"),
-                                        ("/limits/api/alice", "", 400, "a number, blocked or none is accepted"),
+                                        ("/limits/api/alice", "", 400, "a number, blocked, unlimited or none is accepted"),
                                         ("/limits/none/alice", "5", 404, "there is no limiter of this name"),
                                         ("/limits/plain/alice", "5", 400, "accepted is one with limits: store"),
                                         ("/limits/api/" + "a" * 5000, "5", 400, "the key is too long"),

@@ -13,7 +13,7 @@ export interface WeirError extends Error {
 export class Decision {
   private constructor();
   readonly allowed: boolean;
-  readonly source: 'store' | 'local' | 'fallback' | 'late' | 'settled';
+  readonly source: 'store' | 'local' | 'fallback' | 'late' | 'settled' | 'unlimited';
   readonly rule: number;
   readonly limit: number;
   readonly remaining: number | null;
@@ -77,7 +77,7 @@ export interface Said {
 }
 
 /** A number; that all is denied; or the rule's own. */
-export type Limit = number | 'blocked' | 'none';
+export type Limit = number | 'blocked' | 'unlimited' | 'none';
 
 export interface RequestOptions extends Said {
   /** One for all rules, or one for each. */

@@ -26,7 +26,7 @@ const native = load();
 
 const BATCH_MOST = 1024;
 const COST_MOST = 2 ** 31;
-const SOURCES = ['store', 'local', 'fallback', 'late', 'settled'];
+const SOURCES = ['store', 'local', 'fallback', 'late', 'settled', 'unlimited'];
 const FALLBACKS = ['local', 'deny', 'allow', 'none'];
 const STYLES = ['draft-10', 'x-ratelimit'];
 const NUMBERS = 12; // of a decision, in the order of weir.c
@@ -39,7 +39,8 @@ const SWITCHES = { cachedCells: 1, localDenials: 2, combining: 4, leases: 8 };
 const SECONDS = { deadline: 2, clockError: 3, memoAge: 4, localDenial: 5, leastTtl: 6, longestWait: 7, limitsEvery: 11 };
 const COUNTS = { processes: 8, memoKeys: 9, peers: 10 };
 const ABSENT_DENIES = 16;
-const LIMIT_KINDS = [null, 'none', 'number', 'blocked'];
+const LIMIT_KINDS = [null, 'none', 'number', 'blocked', 'unlimited'];
+const LIMIT_WORDS = ['none', 'blocked', 'unlimited'];
 const LIMIT_MOST = 2 ** 53;
 
 const seconds = (us) => (us < 0 ? null : us / 1e6);
@@ -84,7 +85,7 @@ function costOf(cost) {
 
 // Which of these a rule accepts the library knows.
 function limitOf(limit, more = '') {
-  if (!Number.isInteger(limit)) throw new TypeError(`a limit is a whole number${more && ', "blocked" or "none"'}`);
+  if (!Number.isInteger(limit)) throw new TypeError(`a limit is a whole number${more && ', "blocked", "unlimited" or "none"'}`);
   if (limit < 1 || limit > LIMIT_MOST) throw failed('BAD_ARGUMENT', `a limit of ${limit}: accepted are 1 to most= of the rule${more}`);
   return limit;
 }
@@ -514,8 +515,8 @@ class Limiter {
     }
   }
 
-  // Sets a key's own limit in the store, up to most= of the rule, or 'blocked': limiters with limitsEvery go by
-  // it. It ends after ttl seconds, and after 400 days without it. Setting it again is always fine.
+  // Sets a key's own limit in the store, up to most= of the rule, 'blocked' or 'unlimited': limiters with
+  // limitsEvery go by it. It ends after ttl seconds, and after 400 days without it. Setting it again is always fine.
   async setLimit(key, limit, options) {
     await this.setLimits([[key, limit]], options);
   }
@@ -530,7 +531,7 @@ class Limiter {
     const pairs = Array.from(limits, ([key, limit]) => [keyOf(key), limit]);
     if (pairs.length === 0) return;
     const numbers = pairs.flatMap(([, limit]) => {
-      const kind = limit === 'none' || limit === 'blocked' ? LIMIT_KINDS.indexOf(limit) : 2;
+      const kind = LIMIT_WORDS.includes(limit) ? LIMIT_KINDS.indexOf(limit) : 2;
       return [kind, kind === 2 ? limitOf(limit, '; to deny all, say "blocked"') : 0, forUs];
     });
     try {
@@ -546,8 +547,8 @@ class Limiter {
     await this.setLimits([[key, 'none']]);
   }
 
-  // What the store has for a key: a number, 'blocked', or 'none', which is the rule's. null: none was ever set, it
-  // has ended, or it was lost.
+  // What the store has for a key: a number, 'blocked', 'unlimited', or 'none', which is the rule's. null: none was
+  // ever set, it has ended, or it was lost.
   async getLimit(key) {
     const [kind, limit] = await native.limits(READ_LIMIT, handleOf(this, Limiter), [keyOf(key)], new Float64Array(3));
     return LIMIT_KINDS[kind] === 'number' ? limit : LIMIT_KINDS[kind];

@@ -49,6 +49,7 @@ typedef struct weir_ask {
   bool alone;     /* must not share its group */
   bool up_to;     /* a smaller cost is welcome: `charge` becomes what was admitted */
   bool waits;     /* a delay up to wait_us is accepted; else what the rule itself gives */
+  uint8_t spares; /* rules that have no say, as its key is unlimited there: one bit each */
   unsigned class; /* which of the stack's classes: 1 is the first; 0: none */
   const void *key;
   size_t key_length;
@@ -88,7 +89,8 @@ typedef struct weir_ask {
 
 /* A denial that can be repeated speaks for every request that asks no less. */
 static inline bool weir_is_repeatable(const weir_ask *ask) {
-  return ask->kind == WEIR_TAKE && ask->costs == NULL && !ask->up_to && !ask->waits;
+  return ask->kind == WEIR_TAKE && ask->costs == NULL && !ask->up_to && !ask->waits &&
+         ask->spares == 0;
 }
 
 /* What comes of it. The machine writes it, or whatever answers in its stead. */
@@ -143,6 +145,7 @@ static inline unsigned weir_ask_rank(const weir_ask *ask) {
 
 /* What a group adds for a request under rule i; 0: the rule does not take part. */
 static inline int64_t weir_claim_cost(const weir_claim *claim, size_t i) {
+  if (claim->ask.spares >> i & 1U) return 0;
   return claim->ask.costs != NULL ? claim->ask.costs[i] : claim->verdict.charge;
 }
 

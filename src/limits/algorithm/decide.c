@@ -35,7 +35,8 @@ static void cut_to_room(const weir_machine *machine, weir_claim *request, unsign
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
-    int64_t room = rules >> i & 1U ? r->method->room(r, &request->ask) : INT64_MAX;
+    bool counts = (rules & ~(unsigned)request->ask.spares) >> i & 1U;
+    int64_t room = counts ? r->method->room(r, &request->ask) : INT64_MAX;
     if (room < least) least = room;
   }
   if (least >= 1 && least < request->verdict.charge) request->verdict.charge = least;
@@ -274,7 +275,8 @@ static bool decide_take(weir_machine *machine, weir_claim *request, unsigned rul
   if (request->ask.up_to) cut_to_room(machine, request, rules);
   if (request->verdict.charge < offered) {
     for (size_t i = 0; i < rule_count; i++)
-      if (rules >> i & 1U) machine->rule_states[i].unused += offered - request->verdict.charge;
+      if (rules >> i & 1U && weir_claim_cost(request, i) > 0)
+        machine->rule_states[i].unused += offered - request->verdict.charge;
     give_up_earlier(machine, request, offered - request->verdict.charge);
   }
   unsigned denying = denying_rules(machine, request, rules);

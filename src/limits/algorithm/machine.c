@@ -452,6 +452,7 @@ static bool machine_plan_plain(weir_machine *machine, int64_t now_us, weir_opera
   if (machine->phases_only || (!machine->only_windows && frame->stack->count > 1)) return false;
   for (const weir_claim *request = frame->requests; request != NULL; request = request->next) {
     if (request->ask.kind != WEIR_TAKE || request->ask.costs != NULL || request->ask.waits ||
+        request->ask.spares != 0 ||
         (request->ask.terms != WEIR_PLAIN && !weir_ask_is_ahead(&request->ask)) ||
         (request->ask.ends != NULL && !machine->only_windows) || request->verdict.charge < 1)
       return false;

@@ -50,8 +50,8 @@ static void add_number(field_list *list, const char *name, int64_t number) {
 /* The most that is admitted at once. A request's class or its own limit is told by its decision, which speaks
  * of one rule; while the store is away that tells a part of what all processes have. */
 static int64_t most_of(const weir_rule_info *rule, size_t i, const weir_decision *decision) {
-  bool is_told =
-      i == decision->rule && decision->limit > 0 && decision->source < WEIR_SOURCE_FALLBACK;
+  bool is_told = i == decision->rule && decision->limit > 0 &&
+                 decision->source != WEIR_SOURCE_FALLBACK && decision->source != WEIR_SOURCE_LATE;
   return is_told ? decision->limit : rule->capacity;
 }
 

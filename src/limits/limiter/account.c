@@ -242,7 +242,8 @@ static bool has_account(const weir_limiter *limiter, const weir_waiting *request
 
 void weir_limiter_fall_back(weir_limiter *limiter, weir_waiting *request, weir_message *message) {
   weir_status failure = request->claim.verdict.status;
-  if (limiter->limits_us > 0 && weir_record_denies(limiter, request)) return;
+  if (limiter->limits_us > 0 && weir_record_answers(limiter, request)) return;
+  request->claim.ask.spares = 0; /* no decision of a policy says that a rule was spared */
   if (request->way == WEIR_WAY_PROBES && failure == WEIR_OK) {
     /* It only looked, and has found the store: its account had no room for it and admits nothing
      * beside a store that answers, whatever room there is by now. It may come again soon. */

@@ -419,7 +419,8 @@ static void give_back(weir_all *all, bool again) {
     for (size_t n = 0; n < stack->count; n++) {
       int64_t cost =
           member->request->costs != NULL ? member->request->costs[n] : member->decision.cost;
-      member->costs[n] = stack->rules[n].count_all ? 0 : cost;
+      bool spared = weir_spared_by(member->limiter, &member->decision) >> n & 1U;
+      member->costs[n] = stack->rules[n].count_all || spared ? 0 : cost;
       some = some || member->costs[n] > 0;
       counts = counts && weir_rule_keeps_counts(&stack->rules[n]);
     }

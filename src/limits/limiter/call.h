@@ -80,6 +80,7 @@ static inline void weir_waiting_begin(weir_waiting *request, weir_request_kind k
   ask->kind = kind;
   ask->terms = WEIR_PLAIN;
   ask->alone = ask->up_to = ask->waits = false;
+  ask->spares = 0;
   ask->class = 0;
   ask->key = key;
   ask->key_length = key_length;
@@ -105,11 +106,12 @@ static inline void weir_waiting_begin(weir_waiting *request, weir_request_kind k
 
 /* How a group comes to know its key's record (record.h). */
 typedef enum weir_record_reads {
-  WEIR_RECORD_KNOWN, /* there is none, or it was read lately */
-  WEIR_RECORD_FIRST, /* it is being read, and the machine starts then */
-  WEIR_RECORD_RIDES, /* it is being read while the machine charges; ... */
-  WEIR_RECORD_RODE,  /* ... was, ... */
-  WEIR_RECORD_DENIES /* ... and nothing of it may stay */
+  WEIR_RECORD_KNOWN,  /* there is none, or it was read lately */
+  WEIR_RECORD_FIRST,  /* it is being read, and the machine starts then */
+  WEIR_RECORD_RIDES,  /* it is being read while the machine charges; ... */
+  WEIR_RECORD_RODE,   /* ... was, ... */
+  WEIR_RECORD_DENIES, /* ... and nothing of it may stay, as its key is blocked, ... */
+  WEIR_RECORD_SPARES  /* ... or unlimited */
 } weir_record_reads;
 
 /* The requests for one key that this call decides together. */

@@ -398,19 +398,33 @@ static inline void resume(weir_call *call, weir_group *group, int64_t now_us, bo
   call->pausing++;
 }
 
-/* One that charged while its key's record was read. */
-static void resume_rode(weir_call *call, weir_group *group, int64_t now_us, bool late) {
-  resume(call, group, now_us, late);
-  if (group->turn == WEIR_TURN_DONE)
-    weir_record_tell(call, group, group->reads == WEIR_RECORD_DENIES);
-}
-
 /* A group of which all are answered leaves the call. */
 static void leave(weir_call *call, weir_group *group) {
   group->turn = WEIR_TURN_DONE;
   doubt(call->limiter, group->entry);
   weir_call_pass_lead(call, group->entry);
   group->entry = NULL;
+}
+
+/* With the key's record. The entry is locked. */
+static void start_known(weir_call *call, weir_group *group, int64_t now_us) {
+  group->reads = WEIR_RECORD_KNOWN;
+  group->starts_us = now_us;
+  weir_record_apply(call, group);
+  if (group->requests != NULL)
+    start(call, group);
+  else
+    leave(call, group);
+}
+
+/* One that charged while its key's record was read. */
+static void resume_rode(weir_call *call, weir_group *group, int64_t now_us, bool late) {
+  weir_shard *shard = group->entry->shard;
+  resume(call, group, now_us, late);
+  if (group->turn != WEIR_TURN_DONE || !weir_record_tell(call, group)) return;
+  weir_lock_take(&shard->lock);
+  start_known(call, group, now_us);
+  weir_lock_leave(&shard->lock);
 }
 
 /* The record is there, or is not: the machine starts, or goes on where it was charged meanwhile. What may
@@ -427,26 +441,20 @@ __attribute__((cold, noinline)) static void resume_read(weir_call *call, weir_gr
   weir_record_read found = weir_record_absorb(call, group, rode, &read);
   bool known = !late && found != WEIR_RECORD_NOT_READ;
   if (rode) {
-    bool denies = found == WEIR_RECORD_BLOCKS;
-    group->reads = denies ? WEIR_RECORD_DENIES : WEIR_RECORD_RODE;
+    group->reads = found == WEIR_RECORD_BLOCKS  ? WEIR_RECORD_DENIES
+                   : found == WEIR_RECORD_LIFTS ? WEIR_RECORD_SPARES
+                                                : WEIR_RECORD_RODE;
     if (found == WEIR_RECORD_NOT_READ) weir_machine_failure(group->machine, &read);
-    resume_rode(call, group, now_us, !known || denies);
+    resume_rode(call, group, now_us, !known || group->reads != WEIR_RECORD_RODE);
     return;
   }
   group->reads = WEIR_RECORD_KNOWN;
   weir_lock_take(&entry->shard->lock);
-  if (!known) {
+  if (known)
+    start_known(call, group, now_us);
+  else
     group->turn =
         weir_machine_refuse(group->machine, now_us, group->memo, group->requests, &read, late);
-    weir_lock_leave(&entry->shard->lock);
-    return;
-  }
-  group->starts_us = now_us;
-  weir_record_apply(call, group);
-  if (group->requests != NULL)
-    start(call, group);
-  else
-    leave(call, group);
   weir_lock_leave(&entry->shard->lock);
 }
 
@@ -611,7 +619,7 @@ static void finish(weir_call *call, weir_group *group) {
     next = request->next;
     if (request->ask.places != NULL && request->verdict.decision.source == WEIR_SOURCE_STORE)
       weir_machine_places(group->machine, request->ask.places);
-    if (limiter->limits_us > 0) request->verdict.limit = weir_record_decided(limiter, group);
+    if (limiter->limits_us > 0) weir_record_end(limiter, group, request);
     weir_call_finish(call, weir_waiting_of(request));
   }
 }

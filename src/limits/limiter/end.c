@@ -26,6 +26,13 @@ weir_charged weir_charged_where(const weir_limiter *limiter, const weir_decision
   return owes ? WEIR_CHARGED_ACCOUNT : WEIR_CHARGED_NOWHERE;
 }
 
+/* Which rule that was a limiter without most= cannot know: then none of them charges or gives back. */
+unsigned weir_spared_by(const weir_limiter *limiter, const weir_decision *taken) {
+  unsigned all = (1U << limiter->stack.count) - 1;
+  if (taken->source != WEIR_SOURCE_UNLIMITED) return 0;
+  return limiter->steered < limiter->stack.count ? 1U << limiter->steered : all;
+}
+
 /* --- making a settlement -----------------------------------------------------------------------
  */
 
@@ -56,7 +63,9 @@ static weir_status give_back_to_account(weir_limiter *limiter, weir_settlement *
 /* To a lease it must be one cost for all rules. */
 static bool lease_covers(weir_limiter *limiter, const weir_settlement *settlement,
                          const weir_waiting *request) {
-  if (!limiter->leases || settlement->gives_back || request->claim.ask.limit != 0) return false;
+  if (!limiter->leases || settlement->gives_back || settlement->spares != 0 ||
+      request->claim.ask.limit != 0)
+    return false;
   for (size_t i = 1; i < limiter->stack.count; i++)
     if (settlement->costs[i] != settlement->costs[0]) return false;
   return weir_leases_cover(limiter, &request->claim, settlement->costs[0]);
@@ -112,7 +121,7 @@ bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
     down = down || carrier->asked[i] < 0 || rider->asked[i] < 0;
   }
   bool rides = up != down && carrier->charged == WEIR_CHARGED_STORE &&
-               rider->charged == WEIR_CHARGED_STORE &&
+               rider->charged == WEIR_CHARGED_STORE && carrier->spares == rider->spares &&
                carrier->request->claim.ask.class == rider->request->claim.ask.class &&
                carrier->request->claim.ask.limit == rider->request->claim.ask.limit;
   if (carrier->gives_back || rider->gives_back)
@@ -135,10 +144,12 @@ bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
   request->claim.verdict.status = WEIR_OK;
   memcpy(settlement->asked, costs, sizeof settlement->asked);
   for (size_t i = 0; i < limiter->stack.count; i++) {
-    some = some || costs[i] != 0;
-    down = down || costs[i] < 0;
+    if (settlement->spares >> i & 1U) settlement->asked[i] = 0;
+    some = some || settlement->asked[i] != 0;
+    down = down || settlement->asked[i] < 0;
   }
-  bool done = (!some && !settlement->gives_back) || settlement->charged == WEIR_CHARGED_NOWHERE;
+  bool done = (!some && (!settlement->gives_back || settlement->spares != 0)) ||
+              settlement->charged == WEIR_CHARGED_NOWHERE;
   if (!done && settlement->charged == WEIR_CHARGED_STORE)
     done = lease_covers(limiter, settlement, request);
   if (done) {
@@ -195,7 +206,9 @@ static void make_alone(weir_limiter *limiter, weir_settlement *settlement, weir_
                                       .limit = request->claim.ask.limit,
                                       .key = request->claim.ask.key,
                                       .key_length = request->claim.ask.key_length}};
-  weir_settlement alone = {.charged = WEIR_CHARGED_STORE, .gives_back = settlement->gives_back};
+  weir_settlement alone = {.charged = WEIR_CHARGED_STORE,
+                           .spares = settlement->spares,
+                           .gives_back = settlement->gives_back};
   memcpy(alone.costs, settlement->costs, sizeof alone.costs);
   settlement->broken = true;
   request->claim.verdict.status = weir_settlement_make(limiter, &alone, &again, message);
@@ -222,6 +235,9 @@ weir_status weir_settlement_end(weir_limiter *limiter, weir_settlement *settleme
   for (size_t i = 0; i < WEIR_RULES_MOST && request->claim.verdict.status == WEIR_OK; i++)
     if (settlement->costs[i] < 0) settlement->settled[i] = settlement->costs[i];
   if (request->claim.verdict.status == WEIR_OK) share_out(settlement);
+  bool settled = request->claim.verdict.status == WEIR_OK;
+  for (size_t i = 0; settled && i < limiter->stack.count; i++)
+    if (settlement->spares >> i & 1U) settlement->settled[i] = settlement->costs[i];
   if (request->claim.verdict.status == WEIR_BAD_COST)
     weir_message_set(message,
                      "the store holds less than what should go back: it was reset, lost "
@@ -286,6 +302,7 @@ void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
   const weir_decision *taken = &request->decision;
   size_t count = limiter->stack.count;
   *settlement = (weir_settlement){.charged = weir_charged_where(limiter, taken),
+                                  .spares = weir_spared_by(limiter, taken),
                                   .store_status = taken->store_status};
   for (size_t i = 0; i < count; i++) {
     int64_t real = request->costs != NULL ? request->costs[i] : request->cost;
@@ -393,6 +410,7 @@ static weir_status refund(weir_limiter *limiter, const void *key, size_t key_len
   if (status != WEIR_OK) return status;
 
   weir_settlement settlement = {.charged = weir_charged_where(limiter, taken),
+                                .spares = weir_spared_by(limiter, taken),
                                 .store_status = taken->store_status,
                                 .gives_back = true};
   for (size_t i = 0; i < limiter->stack.count; i++)

@@ -14,10 +14,14 @@ typedef enum weir_charged {
 
 weir_charged weir_charged_where(const weir_limiter *limiter, const weir_decision *taken);
 
+/* The rules that did not charge a decision, as its key was unlimited there: one bit each. */
+unsigned weir_spared_by(const weir_limiter *limiter, const weir_decision *taken);
+
 /* What is charged is to be changed. Zero what is not given. */
 typedef struct weir_settlement {
   weir_charged charged;             /* in */
   weir_status store_status;         /* in: of the decision that charged it */
+  unsigned spares;                  /* in: weir_spared_by(); these count as settled */
   bool gives_back;                  /* in: a refund, as no cost is above 0 */
   int64_t costs[WEIR_RULES_MOST];   /* in: by so much under each rule; below 0: less */
   int64_t settled[WEIR_RULES_MOST]; /* out: of these, what was charged, or went back */

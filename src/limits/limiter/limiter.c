@@ -169,6 +169,14 @@ static bool widen(weir_limiter *limiter) {
   return true;
 }
 
+/* Rules that share a log count the same requests: one of them cannot be left out. */
+static bool may_spare(const weir_stack *stack, size_t steered) {
+  bool shares = false;
+  for (size_t i = 0; i < stack->count; i++)
+    shares = shares || (i != steered && weir_rule_takes_one(&stack->rules[i]));
+  return steered < stack->count && !(shares && weir_rule_takes_one(&stack->rules[steered]));
+}
+
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->process = weir_process_number;
 
@@ -178,6 +186,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->widest = &made->stack;
   if (made->steered < made->stack.count)
     made->limit_least = weir_rule_limit_least(&made->stack.rules[made->steered]);
+  made->may_spare = may_spare(&made->stack, made->steered);
   made->capacity_least = weir_stack_least_capacity(&made->stack);
   made->group_most = made->stack.count_all ? WEIR_VALUE_MOST : made->capacity_least;
   made->plain_cost_most = WEIR_COST_MOST;

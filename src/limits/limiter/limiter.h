@@ -78,6 +78,7 @@ struct weir_limiter {
   atomic_bool limited;            /* some request has a limit of its own, or keys have */
   int64_t limits_us;              /* how old the record of a key may be; 0: keys have none */
   bool absent_denies;             /* a key without one is denied */
+  bool may_spare;                 /* a key may be unlimited under the steered rule */
   const weir_stack *widest; /* what costs more under it never fits, of requests without a limit of
                                      their own: `stack`, or ... */
   weir_stack *limited_most; /* ... this, with the largest limit that a key may have */
@@ -323,7 +324,8 @@ static inline weir_memo_entry *weir_limiter_lock_known(weir_limiter *limiter, co
 
 /* Whether what this process knows of a locked entry's key answers the request. */
 bool weir_record_recall(const struct weir_limiter *limiter, const weir_memo_entry *entry,
-                        weir_claim *request, int64_t now_us); /* that its key is blocked */
+                        weir_claim *request,
+                        int64_t now_us); /* that its key is blocked, or unlimited */
 static inline bool weir_limiter_recall(weir_limiter *limiter, weir_memo_entry *entry,
                                        weir_waiting *request, weir_moment at) {
   return (entry->stand_ins & WEIR_KNOWS && limiter->known->answer(limiter, entry, request, at)) ||

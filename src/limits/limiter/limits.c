@@ -36,18 +36,30 @@ static weir_status check_number(const weir_limiter *limiter, const weir_limit *s
   return WEIR_BAD_ARGUMENT;
 }
 
+static weir_status check_unlimited(const weir_limiter *limiter, const weir_limit *set,
+                                   weir_message *message) {
+  if (set->kind != WEIR_KEY_LIMIT_UNLIMITED || limiter->may_spare) return WEIR_OK;
+  weir_message_set(message,
+                   "unlimited for %s: it shares its log with another rule, and accepted are "
+                   "%" PRId64 " to %" PRId64 ", blocked and none",
+                   limiter->texts[limiter->steered], limiter->limit_least,
+                   limiter->stack.rules[limiter->steered].most);
+  return WEIR_BAD_ARGUMENT;
+}
+
 static weir_status check_set(const weir_limiter *limiter, const weir_limit *set,
                              weir_message *message) {
   if (set->key == NULL || set->key_length == 0) {
     weir_message_set(message, "the key is empty: accepted are keys of 1 byte or more");
     return WEIR_BAD_KEY;
   }
-  if (set->kind < WEIR_KEY_LIMIT_NONE || set->kind > WEIR_KEY_LIMIT_BLOCKED) {
+  if (set->kind < WEIR_KEY_LIMIT_NONE || set->kind > WEIR_KEY_LIMIT_UNLIMITED) {
     weir_message_set(message, "kind is %u: accepted are those of enum weir_limit_kind, but absent",
                      set->kind);
     return WEIR_BAD_ARGUMENT;
   }
   weir_status status = check_number(limiter, set, message);
+  if (status == WEIR_OK) status = check_unlimited(limiter, set, message);
   if (status != WEIR_OK) return status;
   if (set->kind != WEIR_KEY_LIMIT_NUMBER && set->limit != 0) {
     weir_message_set(message, "a limit of %" PRId64 " with another kind: accepted is 0",
@@ -67,7 +79,8 @@ static weir_status check_set(const weir_limiter *limiter, const weir_limit *set,
 static const char *const words[] = {[WEIR_KEY_LIMIT_ABSENT] = "absent",
                                     [WEIR_KEY_LIMIT_NONE] = "none",
                                     [WEIR_KEY_LIMIT_NUMBER] = "",
-                                    [WEIR_KEY_LIMIT_BLOCKED] = "blocked"};
+                                    [WEIR_KEY_LIMIT_BLOCKED] = "blocked",
+                                    [WEIR_KEY_LIMIT_UNLIMITED] = "unlimited"};
 enum { WORDS = sizeof words / sizeof *words };
 
 static unsigned find_word(const char *text, size_t length) {
@@ -84,7 +97,7 @@ weir_status weir_limiter_parse_limit(const weir_limiter *limiter, const char *te
   if (status != WEIR_OK) return status;
   limit->limit = 0;
   limit->kind = find_word(text, length);
-  if (limit->kind < WORDS) return WEIR_OK;
+  if (limit->kind < WORDS) return check_unlimited(limiter, limit, message);
   int64_t own_us = limiter->stack.rules[limiter->steered].period_us;
   int64_t period_us = own_us;
   const char *slash = memchr(text, '/', length);
@@ -98,7 +111,7 @@ weir_status weir_limiter_parse_limit(const weir_limiter *limiter, const char *te
   weir_duration_format(own_us, period, sizeof period);
   weir_message_set(message,
                    "the limit is no number, or of another period: accepted are a number, which "
-                   "may have /%s behind it, blocked and none",
+                   "may have /%s behind it, blocked, unlimited and none",
                    period);
   return WEIR_BAD_ARGUMENT;
 }

@@ -16,7 +16,7 @@ enum { KEPT_S = 600 };
 #define KEPT_US (KEPT_S * INT64_C(1000000))
 
 /* In the place of a limit. */
-enum { RULES_OWN = 0, BLOCKED = -1 };
+enum { RULES_OWN = 0, BLOCKED = -1, UNLIMITED = -2 };
 
 /* The limit that holds for the key. One above most= counts as that. What a later version has stored, and
  * this one cannot read, is the rule's. */
@@ -25,9 +25,18 @@ static int64_t limit_of(const weir_limiter *limiter, const weir_record *record) 
   int64_t number = weir_record_number(record->stored);
   if (record->stored == 0) return limiter->absent_denies ? BLOCKED : RULES_OWN;
   if (weir_record_kind(record->stored) == WEIR_KEY_LIMIT_BLOCKED) return BLOCKED;
+  if (weir_record_kind(record->stored) == WEIR_KEY_LIMIT_UNLIMITED)
+    return limiter->may_spare ? UNLIMITED : rule->most;
   if (weir_record_kind(record->stored) != WEIR_KEY_LIMIT_NUMBER) return RULES_OWN;
   if (number > rule->most) number = rule->most;
   return number < limiter->limit_least ? limiter->limit_least : number;
+}
+
+/* What machines know of the key by. Where it is unlimited that is for what was charged before. */
+static int64_t ruled_by(const weir_limiter *limiter, int64_t limit) {
+  return limit == BLOCKED     ? RULES_OWN
+         : limit == UNLIMITED ? limiter->stack.rules[limiter->steered].most
+                              : limit;
 }
 
 /* --- what it answers by itself -----------------------------------------------------------------
@@ -36,6 +45,33 @@ static int64_t limit_of(const weir_limiter *limiter, const weir_record *record) 
 static void deny(const weir_limiter *limiter, weir_claim *request, int64_t now_us) {
   size_t i = limiter->steered;
   weir_claim_refuse(&limiter->stack.rules[i], i, now_us, request);
+  request->verdict.away = request->verdict.gone = false;
+}
+
+/* Whether no other rule has a say. */
+static bool is_steered_alone(const weir_limiter *limiter, const weir_ask *ask) {
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    if (i != limiter->steered && (ask->costs == NULL || ask->costs[i] > 0)) return false;
+  return true;
+}
+
+/* Of an unlimited key. Nothing is charged, and nothing is ever due: so each is told what is the most that a
+ * key may have. */
+static void admit(const weir_limiter *limiter, weir_claim *request, int64_t now_us) {
+  const weir_stack *most = limiter->limited_most;
+  int64_t limit = weir_ask_capacity(&most->rules[limiter->steered], &request->ask);
+  weir_claim_offer(most, request);
+  request->verdict.decision = (weir_decision){
+      .allowed = true,
+      .source = WEIR_SOURCE_UNLIMITED,
+      .rule = (uint32_t)limiter->steered,
+      .limit = limit,
+      .remaining = limit,
+      .cost = request->ask.costs != NULL ? WEIR_OWN_COSTS : request->verdict.charge,
+      .at_us = now_us,
+  };
+  request->verdict.status = WEIR_OK;
+  request->verdict.answered = true;
   request->verdict.away = request->verdict.gone = false;
 }
 
@@ -65,29 +101,34 @@ static bool is_known(const weir_limiter *limiter, const weir_record *record, int
          now_us - record->read_us < limiter->limits_us;
 }
 
+/* Whether this limit of its key is an answer. */
+static bool answer(const weir_limiter *limiter, int64_t limit, weir_claim *request,
+                   int64_t now_us) {
+  bool admits = limit == UNLIMITED && is_steered_alone(limiter, &request->ask);
+  if (limit == BLOCKED) deny(limiter, request, now_us);
+  if (admits) admit(limiter, request, now_us);
+  return limit == BLOCKED || admits;
+}
+
 bool weir_record_recall(const weir_limiter *limiter, const weir_memo_entry *entry,
                         weir_claim *request, int64_t now_us) {
   const weir_record *record = weir_record_of(limiter, entry);
-  if (request->ask.limit != 0 || !is_asked(request) || !is_known(limiter, record, now_us) ||
-      limit_of(limiter, record) != BLOCKED)
+  if (request->ask.limit != 0 || !is_asked(request) || !is_known(limiter, record, now_us))
     return false;
-  deny(limiter, request, now_us);
-  return true;
+  return answer(limiter, limit_of(limiter, record), request, now_us);
 }
 
 void weir_record_apply(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
   int64_t limit = limit_of(limiter, weir_record_of(limiter, group->entry));
-  weir_memo_limits_of(&limiter->stack, group->entry->memo)->ruled =
-      limit == BLOCKED ? RULES_OWN : limit;
+  int64_t ruled = ruled_by(limiter, limit);
+  weir_memo_limits_of(&limiter->stack, group->entry->memo)->ruled = ruled;
   weir_claim **link = &group->requests;
   for (weir_claim *request = *link; request != NULL; request = *link) {
-    bool denied = is_asked(request);
-    if (denied && limit == BLOCKED)
-      deny(limiter, request, group->starts_us);
-    else if (denied)
-      denied = never_fits(limiter, limit, request, group->starts_us);
-    if (denied) {
+    bool asked = is_asked(request);
+    request->ask.spares = asked && limit == UNLIMITED ? (uint8_t)(1U << limiter->steered) : 0;
+    if (asked && (answer(limiter, limit, request, group->starts_us) ||
+                  never_fits(limiter, ruled, request, group->starts_us))) {
       *link = request->next;
       weir_call_finish(call, weir_waiting_of(request));
     } else {
@@ -111,8 +152,10 @@ bool weir_record_must_read(weir_call *call, weir_group *group) {
   return !known;
 }
 
+/* Nor is charged what most likely is unlimited still. */
 bool weir_record_may_ride(const weir_limiter *limiter, const weir_group *group) {
-  bool rides = !group->entry->memo->must_peek && group->machine->only_windows;
+  bool rides = !group->entry->memo->must_peek && group->machine->only_windows &&
+               limit_of(limiter, weir_record_of(limiter, group->entry)) != UNLIMITED;
   for (size_t i = 0; i < limiter->stack.count; i++)
     rides = rides && weir_rule_keeps_counts(&limiter->stack.rules[i]);
   for (const weir_claim *request = group->requests; request != NULL; request = request->next)
@@ -165,39 +208,61 @@ weir_record_read weir_record_absorb(weir_call *call, weir_group *group, bool rod
   weir_record *record = weir_record_of(limiter, entry);
   learn(call, record, read->outcome == WEIR_DONE ? read->value : 0, frame->now_us);
   int64_t limit = limit_of(limiter, record);
-  if (limit != BLOCKED) weir_memo_limits_of(&limiter->stack, entry->memo)->ruled = limit;
-  if (limit != BLOCKED && rode) weir_machine_rule(group->machine, limit);
+  int64_t ruled = ruled_by(limiter, limit);
+  if (limit != BLOCKED) weir_memo_limits_of(&limiter->stack, entry->memo)->ruled = ruled;
+  if (limit != BLOCKED && rode) weir_machine_rule(group->machine, ruled);
   weir_lock_leave(&entry->shard->lock);
-  return limit == BLOCKED ? WEIR_RECORD_BLOCKS : WEIR_RECORD_READ;
+  return limit == BLOCKED     ? WEIR_RECORD_BLOCKS
+         : limit == UNLIMITED ? WEIR_RECORD_LIFTS
+                              : WEIR_RECORD_READ;
 }
 
-int64_t weir_record_decided(const weir_limiter *limiter, const weir_group *group) {
+void weir_record_end(const weir_limiter *limiter, const weir_group *group, weir_claim *request) {
   int64_t limit = group->machine->limit;
-  return limit != 0 ? limit : limiter->stack.rules[limiter->steered].limit;
+  weir_verdict *verdict = &request->verdict;
+  verdict->limit = limit != 0 ? limit : limiter->stack.rules[limiter->steered].limit;
+  if (request->ask.spares != 0 && verdict->status == WEIR_OK && verdict->decision.allowed)
+    verdict->decision.source = WEIR_SOURCE_UNLIMITED;
 }
 
-void weir_record_tell(const weir_call *call, weir_group *group, bool blocks) {
+/* What could not go back, or may not have, is left: of other rules nothing is charged a second time then. */
+static bool begin_anew(weir_group *group) {
+  bool unknown = false;
+  for (const weir_claim *request = group->requests; request != NULL; request = request->next)
+    unknown = unknown || request->verdict.status == WEIR_UNKNOWN_OUTCOME;
+  for (weir_claim *request = group->requests; !unknown && request != NULL; request = request->next)
+    request->verdict =
+        (weir_verdict){.held = request->verdict.held, .charge = request->verdict.charge};
+  return !unknown;
+}
+
+bool weir_record_tell(const weir_call *call, weir_group *group) {
   const weir_machine *machine = group->machine;
+  const weir_limiter *limiter = call->limiter;
+  int64_t now_us = machine->frame.now_us;
   int64_t ruled = weir_memo_limits_of(machine->stack, machine->frame.memo)->ruled;
+  if (group->reads == WEIR_RECORD_SPARES && limiter->stack.count > 1) return begin_anew(group);
   for (weir_claim *request = group->requests; request != NULL; request = request->next) {
     if (!is_asked(request)) continue;
-    bool decided = request->verdict.status == WEIR_OK && !request->verdict.decision.allowed;
-    if (blocks)
-      deny(call->limiter, request, machine->frame.now_us);
-    else if (decided)
-      never_fits(call->limiter, ruled, request, machine->frame.now_us);
+    bool denied = request->verdict.status == WEIR_OK && !request->verdict.decision.allowed;
+    if (group->reads == WEIR_RECORD_DENIES)
+      deny(limiter, request, now_us);
+    else if (group->reads == WEIR_RECORD_SPARES)
+      admit(limiter, request, now_us);
+    else if (denied)
+      never_fits(limiter, ruled, request, now_us);
   }
+  return false;
 }
 
-bool weir_record_denies(weir_limiter *limiter, weir_waiting *request) {
+bool weir_record_answers(weir_limiter *limiter, weir_waiting *request) {
   const weir_ask *ask = &request->claim.ask;
   if (ask->limit != 0 || !is_asked(&request->claim)) return false;
   weir_memo_entry *entry = weir_limiter_lock(limiter, ask->key, ask->key_length);
   if (entry == NULL) return false;
   weir_record *record = weir_record_of(limiter, entry);
   if (record->read_us == 0) weir_record_inherit(limiter, record, ask);
-  bool denies = record->read_us != 0 && limit_of(limiter, record) == BLOCKED;
+  int64_t limit = record->read_us != 0 ? limit_of(limiter, record) : RULES_OWN;
   weir_lock_leave(&entry->shard->lock);
-  if (denies) deny(limiter, &request->claim, weir_limiter_now(limiter));
-  return denies;
+  return answer(limiter, limit, &request->claim, weir_limiter_now(limiter));
 }

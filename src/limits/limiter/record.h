@@ -42,10 +42,11 @@ void weir_record_plan(weir_call *call, weir_group *group, bool alone);
 
 /* Takes in the answer, which is the last of the group's operations, and takes that off. READ: it is known
  * from now on, also to a machine that charges meanwhile (`rode`), of which nothing may stay where it
- * BLOCKS. NOT_READ: the operation says why. */
+ * BLOCKS, or LIFTS all limits. NOT_READ: the operation says why. */
 typedef enum weir_record_read {
   WEIR_RECORD_READ,
   WEIR_RECORD_BLOCKS,
+  WEIR_RECORD_LIFTS,
   WEIR_RECORD_NOT_READ
 } weir_record_read;
 weir_record_read weir_record_absorb(weir_call *call, weir_group *group, bool rode,
@@ -55,17 +56,19 @@ weir_record_read weir_record_absorb(weir_call *call, weir_group *group, bool rod
  * known. */
 void weir_record_apply(weir_call *call, weir_group *group);
 
-/* The limit that a group was decided under. */
-int64_t weir_record_decided(const weir_limiter *limiter, const weir_group *group);
+/* Of a group that is decided: a request is told by which limit, and where it is admitted that a rule was
+ * spared. */
+void weir_record_end(const weir_limiter *limiter, const weir_group *group, weir_claim *request);
 
-/* A group that rode is decided: of requests that its record denies by itself it is told so. */
-void weir_record_tell(const weir_call *call, weir_group *group, bool blocks);
+/* A group that rode is decided: requests that its record answers by itself are told so. True: it is to be
+ * started anew, as its key is unlimited and other rules have a say. */
+bool weir_record_tell(const weir_call *call, weir_group *group);
 
 /* In the place of one that is not known: what the limiter knows of it whose place this one has taken. Its
  * entry is locked. In inherit.c. */
 void weir_record_inherit(struct weir_limiter *limiter, weir_record *record, const weir_ask *ask);
 
-/* Whether what is known of a key denies all that is asked of it, for a policy; fills in the verdict. */
-bool weir_record_denies(struct weir_limiter *limiter, weir_waiting *request);
+/* Whether what is known of a key answers all that is asked of it, for a policy; fills in the verdict. */
+bool weir_record_answers(struct weir_limiter *limiter, weir_waiting *request);
 
 #endif

@@ -37,6 +37,7 @@ static weir_reservation *create_reservation(weir_limiter *limiter, const weir_re
 static weir_settlement find_differences(const weir_reservation *reservation, const int64_t *real) {
   const weir_stack *stack = &reservation->limiter->stack;
   weir_settlement made = {.charged = reservation->charged,
+                          .spares = reservation->spares,
                           .store_status = reservation->store_status};
   bool up = false;
   bool down = false;
@@ -44,6 +45,7 @@ static weir_settlement find_differences(const weir_reservation *reservation, con
     bool held = weir_rule_is_held(&stack->rules[i]);
     int64_t stays = real != NULL && !held ? real[i] : 0;
     made.costs[i] = stays - reservation->costs[i];
+    if (reservation->spares >> i & 1U) continue;
     up = up || made.costs[i] > 0;
     down = down || made.costs[i] < 0;
   }
@@ -125,7 +127,7 @@ static weir_status enter(weir_reservation *made, weir_message *message) {
   bool some = false;
   for (size_t i = 0; i < limiter->stack.count; i++) {
     if (!weir_rule_is_held(&limiter->stack.rules[i])) continue;
-    place->costs[i] = made->costs[i];
+    place->costs[i] = made->spares >> i & 1U ? 0 : made->costs[i];
     place->ends[i] = made->ends[i];
     some = some || place->costs[i] > 0;
   }
@@ -167,6 +169,7 @@ weir_status weir_reserve_end(weir_reservation *made, weir_request *request,
   if (status == WEIR_OK && state->claim.verdict.decision.allowed) {
     made->charged = weir_charged_where(limiter, &state->claim.verdict.decision);
     made->store_status = state->claim.verdict.decision.store_status;
+    made->spares = weir_spared_by(limiter, &state->claim.verdict.decision);
     for (size_t i = 0; request->costs == NULL && i < limiter->stack.count; i++)
       made->costs[i] = state->claim.verdict.decision.cost;
     made->at_us = state->claim.verdict.decision.at_us;

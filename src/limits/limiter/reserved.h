@@ -18,6 +18,7 @@ struct weir_reservation {
   weir_charged charged;
   weir_status store_status; /* of its decision */
   weir_reservation_state state;
+  unsigned spares;            /* weir_spared_by() of its decision */
   unsigned class;             /* of its request */
   const weir_decision *taken; /* of its request; NULL: it is not in the table of open ones */
   weir_reservation *next;     /* there, in the same bucket */

@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { SOURCES = WEIR_SOURCE_LATE + 1 };
+enum { SOURCES = WEIR_SOURCE_UNLIMITED + 1 };
 
 _Static_assert((int)WEIR_STATUS_COUNT <= (int)WEIR_STATUSES_MOST, "every status is counted");
 
@@ -136,8 +136,10 @@ static void add_shard(const weir_counts_shard *shard, weir_limiter_counts *sum) 
   uint64_t *sources[SOURCES] = {[WEIR_SOURCE_STORE] = &sum->by_store,
                                 [WEIR_SOURCE_LOCAL] = &sum->by_local,
                                 [WEIR_SOURCE_FALLBACK] = &sum->by_fallback,
-                                [WEIR_SOURCE_LATE] = &sum->by_late};
+                                [WEIR_SOURCE_LATE] = &sum->by_late,
+                                [WEIR_SOURCE_UNLIMITED] = &sum->by_unlimited};
   for (int source = 0; source < SOURCES; source++) {
+    if (sources[source] == NULL) continue; /* no decision has it when it is made */
     uint64_t denied = get(&shard->decided[source][0]);
     uint64_t allowed = get(&shard->decided[source][1]);
     *sources[source] += denied + allowed;

@@ -166,9 +166,9 @@ typedef struct family {
   { NULL, 0 }
 
 static const member results[] = {MEMBER("allowed", allowed), MEMBER("denied", denied), MEMBERS_END};
-static const member sources_of_decisions[] = {MEMBER("store", by_store), MEMBER("local", by_local),
-                                              MEMBER("fallback", by_fallback),
-                                              MEMBER("late", by_late), MEMBERS_END};
+static const member sources_of_decisions[] = {
+    MEMBER("store", by_store), MEMBER("local", by_local),         MEMBER("fallback", by_fallback),
+    MEMBER("late", by_late),   MEMBER("unlimited", by_unlimited), MEMBERS_END};
 static const member leases[] = {MEMBER("charged", leased), MEMBER("used", lease_used),
                                 MEMBER("returned", lease_returned), MEMBER("lost", lease_lost),
                                 MEMBERS_END};

@@ -234,20 +234,19 @@ bool weir_place_name_read(const char *text, size_t length, weir_place_name *name
 /* --- stamps -------------------------------------------------------------------------------------
  */
 
-enum { WORDS = WEIR_SOURCE_LATE + 2 };
+enum { WORDS = WEIR_SOURCE_UNLIMITED + 2 };
 
 const char *weir_source_name(weir_source source) {
-  static const char *const names[] = {[WEIR_SOURCE_STORE] = "store",
-                                      [WEIR_SOURCE_LOCAL] = "local",
-                                      [WEIR_SOURCE_FALLBACK] = "fallback",
-                                      [WEIR_SOURCE_LATE] = "late",
-                                      [WEIR_SOURCE_SETTLED] = "settled"};
+  static const char *const names[] = {
+      [WEIR_SOURCE_STORE] = "store",       [WEIR_SOURCE_LOCAL] = "local",
+      [WEIR_SOURCE_FALLBACK] = "fallback", [WEIR_SOURCE_LATE] = "late",
+      [WEIR_SOURCE_SETTLED] = "settled",   [WEIR_SOURCE_UNLIMITED] = "unlimited"};
   return names[source];
 }
 
 /* The name of the one who decided; the last one: nothing was charged. */
 static const char *word(int index) {
-  return index <= WEIR_SOURCE_LATE ? weir_source_name((weir_source)index) : "none";
+  return index < WORDS - 1 ? weir_source_name((weir_source)index) : "none";
 }
 
 /* Servers of other machines and versions must find the same. */
@@ -285,8 +284,8 @@ bool weir_stamp_read(const char *text, size_t length, weir_take_stamp *stamp) {
   int index = 0;
   for (; index < WORDS; index++) {
     size_t bytes = strlen(word(index));
-    if ((size_t)(end - rest) == bytes + 1 + HEX_DIGITS && rest[bytes] == '.' &&
-        memcmp(rest, word(index), bytes) == 0)
+    if (index != WEIR_SOURCE_SETTLED && (size_t)(end - rest) == bytes + 1 + HEX_DIGITS &&
+        rest[bytes] == '.' && memcmp(rest, word(index), bytes) == 0)
       break;
   }
   if (index == WORDS) return false;

@@ -49,8 +49,13 @@ typedef struct weir_take_stamp {
   uint32_t mark;
 } weir_take_stamp;
 
-/* "store", "local", "fallback", "late"; "settled", which no stamp has. */
+/* "store", "local", "fallback", "late", "unlimited"; "settled", which no stamp has. */
 const char *weir_source_name(weir_source source);
+
+/* The store did not decide. */
+static inline bool weir_source_is_policy(weir_source source) {
+  return source == WEIR_SOURCE_FALLBACK || source == WEIR_SOURCE_LATE;
+}
 
 /* `counted`: the key as it is counted, led by its limiter's name. `tenant`: nothing, where the limiter
  * has none. */

@@ -199,14 +199,15 @@ static json_t *row_of(const weir_served_row *row, const char *rule, const char *
       sources[j] += (json_int_t)(row->by[i].allowed[j] + row->by[i].denied[j]);
     }
   }
-  return json_pack("{ss ss ss sb sf sI sI sI sI s{sI sI sI sI} s{sI sI sI}}", "name", row->name,
+  return json_pack("{ss ss ss sb sf sI sI sI sI s{sI sI sI sI sI} s{sI sI sI}}", "name", row->name,
                    "rule", rule, "store", store, "shadow", enforced == 0, "enforce",
                    enforced * 100. / WEIR_CONFIG_ALL_KEYS, "allowed", allowed, "denied", denied,
                    "none", none, "shadow_denied", (json_int_t)row->shadow_denied, "sources",
                    "store", sources[WEIR_SOURCE_STORE], "local", sources[WEIR_SOURCE_LOCAL],
                    "fallback", sources[WEIR_SOURCE_FALLBACK], "late", sources[WEIR_SOURCE_LATE],
-                   "settled", "up", (json_int_t)row->settled_up, "down",
-                   (json_int_t)row->settled_down, "cut", (json_int_t)row->settled_cut);
+                   "unlimited", sources[WEIR_SOURCE_UNLIMITED], "settled", "up",
+                   (json_int_t)row->settled_up, "down", (json_int_t)row->settled_down, "cut",
+                   (json_int_t)row->settled_cut);
 }
 
 /* The names of the members stand in place of a rule. */

@@ -96,6 +96,7 @@ static void write_decisions(const weir_served_row *row, weir_bytes *out) {
       "%llu\n";
   for (size_t i = 0; i < WEIR_SERVED_PROTOCOLS; i++) {
     for (int source = 0; source < WEIR_SERVED_SOURCES; source++) {
+      if (source == WEIR_SOURCE_SETTLED) continue;
       const char *name = weir_source_name((weir_source)source);
       weir_bytes_format(out, line, row->name, protocols[i], "allowed", name,
                         (unsigned long long)row->by[i].allowed[source]);

@@ -92,8 +92,8 @@ typedef enum weir_served_protocol {
 } weir_served_protocol;
 
 enum {
-  WEIR_SERVED_SOURCES = WEIR_SOURCE_LATE + 1,
-  WEIR_SERVED_BATCHES = 12, /* 1, 2, 4, ... 1024 requests, and more */
+  WEIR_SERVED_SOURCES = WEIR_SOURCE_UNLIMITED + 1, /* nothing is counted as settled */
+  WEIR_SERVED_BATCHES = 12,                        /* 1, 2, 4, ... 1024 requests, and more */
   WEIR_SERVED_WINDOW_S = 300
 };
 #define WEIR_SERVED_NO_LIMIT UINT32_MAX

@@ -62,8 +62,7 @@ static bool is_failure(weir_status status) {
 static void note_answer(weir_exchange *exchange, const weir_request *request) {
   if (request->status != WEIR_OK)
     exchange->failed = exchange->failed || is_failure(request->status);
-  else if (request->decision.source == WEIR_SOURCE_FALLBACK ||
-           request->decision.source == WEIR_SOURCE_LATE)
+  else if (weir_source_is_policy(request->decision.source))
     exchange->failed = true;
 }
 

@@ -279,7 +279,7 @@ static void tell_whole(weir_group_reply *told, const weir_answer *answer, size_t
     const weir_decision *decision = &told->decisions[i];
     if (!told->counts[i] || told->members[i].status != WEIR_OK) continue;
     if (decision->delay_us > told->decision.delay_us) told->decision.delay_us = decision->delay_us;
-    if (decision->source >= WEIR_SOURCE_FALLBACK && decision->source > told->decision.source)
+    if (weir_source_is_policy(decision->source) && decision->source > told->decision.source)
       told->decision.source = decision->source;
   }
 }

@@ -108,7 +108,7 @@ static weir_status return_hits(const weir_turn *turn, const weir_part *asked, we
     if (tries == 0) return WEIR_OK; /* each time others were faster: what they gave back is back */
     weir_decision look;
     status = weir_limiter_peek(asked->limiter, key, asked->key_length, 1, &look, why);
-    if (status == WEIR_OK && look.source >= WEIR_SOURCE_FALLBACK) status = look.store_status;
+    if (status == WEIR_OK && weir_source_is_policy(look.source)) status = look.store_status;
     if (status != WEIR_OK) return status;
     seen->remaining = look.remaining;
     seen->at_us = look.at_us;
@@ -121,7 +121,7 @@ static void return_part(weir_turn *turn, weir_answer *answer, const weir_part *p
   weir_request *request = &turn->asked[part->request].request;
   weir_message why = {""};
   weir_status given = request->status;
-  if (given == WEIR_OK && request->decision.source >= WEIR_SOURCE_FALLBACK)
+  if (given == WEIR_OK && weir_source_is_policy(request->decision.source))
     given = request->decision.store_status;
   bool held = answer->is.parts.domain->config->algorithm ==
               WEIR_CONFIG_PLACES; /* released before this look */

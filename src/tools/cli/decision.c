@@ -78,6 +78,7 @@ void weir_cli_decision_text(FILE *out, const weir_decision *decision, bool sever
   if (decision->source == WEIR_SOURCE_LOCAL) fputs("  source local", out);
   if (decision->source == WEIR_SOURCE_FALLBACK) fputs("  source fallback", out);
   if (decision->source == WEIR_SOURCE_LATE) fputs("  source late", out);
+  if (decision->source == WEIR_SOURCE_UNLIMITED) fputs("  source unlimited", out);
   fputc('\n', out);
 }
 
@@ -165,7 +166,8 @@ bool weir_cli_decision_json(FILE *out, const weir_cli_request *request,
   static const char *const sources[] = {[WEIR_SOURCE_STORE] = "store",
                                         [WEIR_SOURCE_LOCAL] = "local",
                                         [WEIR_SOURCE_FALLBACK] = "fallback",
-                                        [WEIR_SOURCE_LATE] = "late"};
+                                        [WEIR_SOURCE_LATE] = "late",
+                                        [WEIR_SOURCE_UNLIMITED] = "unlimited"};
   bool timeless = request->time_ms == WEIR_CLI_NO_TIME;
   bool one_cost =
       decision->cost != WEIR_OWN_COSTS; /* of all rules, so that its sum means something */

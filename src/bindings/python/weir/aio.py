@@ -346,7 +346,7 @@ class Limiter:
         await asyncio.to_thread(self.sync.settle, key, decision, real)
 
     async def set_limit(self, key: Key, limit: Limit, *, ttl: Optional[float] = None) -> None:
-        """Sets a key's own limit in the store, or "blocked"; it ends after ttl seconds, and after 400 days without it."""
+        """Sets a key's own limit in the store, "blocked" or "unlimited"; it ends after ttl seconds, and after 400 days without it."""
         await asyncio.to_thread(self.sync.set_limit, key, limit, ttl=ttl)
 
     async def set_limits(self, limits: Mapping[Any, Limit], *, ttl: Optional[float] = None) -> None:
@@ -358,7 +358,7 @@ class Limiter:
         await asyncio.to_thread(self.sync.unset_limit, key)
 
     async def get_limit(self, key: Key) -> Optional[Limit]:
-        """A number, "blocked", or "none", which is the rule's. None: none was ever set, it has ended, or it was lost."""
+        """A number, "blocked", "unlimited", or "none", the rule's. None: none was ever set, it has ended, or it was lost."""
         return await asyncio.to_thread(self.sync.get_limit, key)
 
     async def reset(self, key: Key) -> None:

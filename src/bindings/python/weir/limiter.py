@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 INT64_MOST = 2**63 - 1
 FALLBACKS = ("local", "deny", "allow", "none")
 ABSENT = ("rule", "deny")
-LIMIT_KINDS = (None, "none", "number", "blocked")  # enum weir_limit_kind
+LIMIT_KINDS = (None, "none", "number", "blocked", "unlimited")  # enum weir_limit_kind
+LIMIT_WORDS = ("none", "blocked", "unlimited")
 Limit = Union[int, str]
 CALLER = native.WEIR_CLASS_CALLER
 SIZE = ctypes.sizeof(native.weir_request)
@@ -415,8 +416,8 @@ def limit_rows(limits: List[Tuple[bytes, Limit]], for_us: int = 0):
     at = address_of(text)
     for row, (key, limit) in zip(rows, limits):
         if isinstance(limit, str):
-            if limit not in LIMIT_KINDS[1::2]:
-                raise ValueError('a limit is a whole number, "blocked" or "none"')
+            if limit not in LIMIT_WORDS:
+                raise ValueError('a limit is a whole number, "blocked", "unlimited" or "none"')
             row.kind = LIMIT_KINDS.index(limit)
         else:
             row.kind, row.limit = native.WEIR_KEY_LIMIT_NUMBER, one_limit(limit, '; to deny all, say "blocked"')
@@ -649,8 +650,8 @@ class Limiter:
         self._change(native.weir_limiter_settle, key, decision, real)
 
     def set_limit(self, key: Key, limit: Limit, *, ttl: Optional[float] = None) -> None:
-        """Sets a key's own limit in the store, up to most= of the rule, or "blocked": limiters with limits_every= go
-        by it. It ends after ttl seconds, and after 400 days without it. Setting it again is always fine."""
+        """Sets a key's own limit in the store, up to most= of the rule, "blocked" or "unlimited": limiters with
+        limits_every= go by it. It ends after ttl seconds, and after 400 days without it. Setting it again is always fine."""
         self._set_limits([(key, limit)], ttl)
 
     def set_limits(self, limits: Mapping[Any, Limit], *, ttl: Optional[float] = None) -> None:
@@ -665,8 +666,8 @@ class Limiter:
         self._set_limits([(key, "none")], None)
 
     def get_limit(self, key: Key) -> Optional[Limit]:
-        """What the store has for a key: a number, "blocked", or "none", which is the rule's. None: none was ever
-        set, it has ended, or it was lost."""
+        """What the store has for a key: a number, "blocked", "unlimited", or "none", which is the rule's. None: none
+        was ever set, it has ended, or it was lost."""
         rows, kept = limit_rows([(key_bytes(key), "none")])
         check(native.weir_limiter_read_limit(self._use(), rows, messages.at))
         del kept

@@ -12,8 +12,9 @@ from . import native
 Key = Union[str, bytes, bytearray, memoryview, int]
 Cost = Union[int, Sequence[int]]
 
-ASKED_STORE = frozenset((native.WEIR_SOURCE_STORE, native.WEIR_SOURCE_LOCAL, native.WEIR_SOURCE_SETTLED))
-SOURCES = ("store", "local", "fallback", "late", "settled")
+ASKED_STORE = frozenset((native.WEIR_SOURCE_STORE, native.WEIR_SOURCE_LOCAL, native.WEIR_SOURCE_SETTLED,
+                         native.WEIR_SOURCE_UNLIMITED))
+SOURCES = ("store", "local", "fallback", "late", "settled", "unlimited")
 CLASSES = ("none", "caller", "transient", "store", "bug")
 COST_MOST = 2147483648
 LIMIT_MOST = 2**53

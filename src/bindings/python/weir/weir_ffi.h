@@ -160,7 +160,8 @@ typedef enum weir_source {
   WEIR_SOURCE_LOCAL = 1,
   WEIR_SOURCE_FALLBACK = 2,
   WEIR_SOURCE_LATE = 3,
-  WEIR_SOURCE_SETTLED = 4
+  WEIR_SOURCE_SETTLED = 4,
+  WEIR_SOURCE_UNLIMITED = 5
 } weir_source;
 
 enum {
@@ -264,6 +265,7 @@ typedef struct weir_limiter_counts {
   uint64_t settled_down_cost;
   uint64_t settled_cut_cost;
   uint64_t limits_lost;
+  uint64_t by_unlimited;
 } weir_limiter_counts;
 
 int64_t weir_wait_bound_us(size_t bucket);
@@ -304,7 +306,8 @@ typedef enum weir_limit_kind {
   WEIR_KEY_LIMIT_ABSENT = 0,
   WEIR_KEY_LIMIT_NONE = 1,
   WEIR_KEY_LIMIT_NUMBER = 2,
-  WEIR_KEY_LIMIT_BLOCKED = 3
+  WEIR_KEY_LIMIT_BLOCKED = 3,
+  WEIR_KEY_LIMIT_UNLIMITED = 4
 } weir_limit_kind;
 
 typedef struct weir_limit {
