@@ -67,10 +67,7 @@ void weir_lease_init(weir_lease *lease, const weir_stack *stack, const weir_sett
     lease->way = drains_in(rule, 4 * settings->clock_error_us);
     if (lease->way > rule->capacity / 2) lease->way = rule->capacity / 2;
   }
-  int64_t quarter_us = lease->life_us / 4;
   lease->pause_most_us = settings->local_denial_us;
-  lease->pause_least_us =
-      quarter_us < settings->local_denial_us ? quarter_us : settings->local_denial_us;
 }
 
 size_t weir_stock_bytes(const weir_stack *stack) {
@@ -370,7 +367,7 @@ void weir_stock_serve(weir_stock *stock, const weir_lease *lease, const weir_mem
   if (rank < served && !has_room(lease, memo, now_us, class)) return;
   stock->class = class;
   stock->asked = stock->asked_before = 0;
-  stock->pause_us = stock->paused_until_us = 0;
+  stock->paused_until_us = 0;
   stock->tight_us = stock->scarce_us = stock->low = stock->need = 0;
 }
 
@@ -552,13 +549,9 @@ void weir_stock_pace(weir_stock *stock, const weir_lease *lease, const weir_memo
   learn(stock, lease, memo, now_us, harvest);
   if (stock->wanted == 0 || alone) return;
   bool enough = harvest->got >= stock->wanted - harvest->got;
-  int64_t pause_us = stock->pause_us;
-  if (harvest->conflicts == 0 && enough) pause_us -= pause_us / 10;
+  int64_t pause_us = lease->life_us / 4;
   for (unsigned n = 0; n < harvest->conflicts && pause_us < lease->pause_most_us; n++)
     pause_us *= 2;
-  if (pause_us < lease->pause_least_us) pause_us = lease->pause_least_us;
-  if (pause_us > lease->pause_most_us) pause_us = lease->pause_most_us;
-  stock->pause_us = pause_us;
   stock->wanted = 0;
   int64_t way_us = turns_us(stock, lease, memo, now_us, harvest->charged);
   if (!enough && way_us < pause_us) way_us = pause_us;

@@ -28,16 +28,15 @@
 typedef struct weir_lease {
   const weir_stack *stack;
   const weir_settings *settings;
-  int64_t life_us;        /* the shortest lease of the stack; 0: nothing is leased */
-  int64_t pause_least_us; /* after a short grant */
-  int64_t pause_most_us;  /* after many conflicts */
-  bool drains;            /* some rule is a bucket: a use is told with the stamp of its charge */
-  bool gives_back;        /* some rule is none: what was not used is returned */
-  bool by_windows;        /* each rule counts in one window at a time: the next is charged ahead */
-  int64_t drained_most;   /* what surely drains from every bucket in that time; without one, all */
-  int64_t burst;          /* the least that a full bucket holds */
-  size_t slowest;         /* the slowest bucket: a process that was charged for it waits ... */
-  int64_t way;            /* ... until it has room for so much again, or it is its turn */
+  int64_t life_us;       /* the shortest lease of the stack; 0: nothing is leased */
+  int64_t pause_most_us; /* after many conflicts */
+  bool drains;           /* some rule is a bucket: a use is told with the stamp of its charge */
+  bool gives_back;       /* some rule is none: what was not used is returned */
+  bool by_windows;       /* each rule counts in one window at a time: the next is charged ahead */
+  int64_t drained_most;  /* what surely drains from every bucket in that time; without one, all */
+  int64_t burst;         /* the least that a full bucket holds */
+  size_t slowest;        /* the slowest bucket: a process that was charged for it waits ... */
+  int64_t way;           /* ... until it has room for so much again, or it is its turn */
 } weir_lease;
 
 /* Two lots may live at once, so that a refill need not discard what is left. Behind them stand what
@@ -64,7 +63,6 @@ typedef struct weir_stock {
   int64_t half_us;             /* when this half began */
   int64_t wanted;              /* by the group that is under way; 0: no lease */
   unsigned class;              /* that it charges for; what lower ones ask is not counted */
-  int64_t pause_us;
   int64_t paused_until_us;
   union {
     struct {
