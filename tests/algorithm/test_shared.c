@@ -327,12 +327,51 @@ static void reads_a_cell_anew_that_was_not_final(void **state) {
   fake_close(world);
 }
 
+/* The time is over when all of a cell was read but what its floors have taken. */
+static void reads_a_cell_anew_of_which_a_part_is_missing(void **state) {
+  (void)state;
+  struct fake_world *world = edge_world();
+  struct fake_client *client = &world->clients[3];
+  at(world, 500);
+  assert_true(take(world, 0, "a", 8)->allowed);
+  assert_true(take(world, 0, "z", 8)->allowed);
+  at(world, 1500);
+  client->requests[0] = (weir_claim){.ask = {.cost = 8, .tenant_number = 'z'}};
+  fake_begin(world, client, 1);
+  const weir_operation *next;
+  while ((next = fake_next(client)) != NULL &&
+         !(next->counter.place == WEIR_PLACE_ENTRY && next->counter.index == 1000 &&
+           next->counter.entry == 1))
+    fake_step(world, client);
+  assert_non_null(next);
+  world->now_us += FAKE_DEADLINE_US;
+  fake_finish(world, client);
+  assert_int_not_equal(client->requests[0].verdict.status, WEIR_OK);
+  assert_false(take(world, 3, "z", 8)->allowed);
+  fake_close(world);
+}
+
 static void sees_what_is_lent_in_the_cell_ahead(void **state) {
   (void)state;
   struct fake_world *world = edge_world();
   at(world, 8995);
   assert_true(take(world, 2, "z", 8)->allowed);
   assert_false(take(world, 1, "z", 8)->allowed);
+  fake_close(world);
+}
+
+static void reads_what_is_lent_there_behind_its_own_addition(void **state) {
+  (void)state;
+  struct fake_world *world = edge_world();
+  struct fake_client *late = &world->clients[1];
+  at(world, 8995);
+  late->requests[0] = (weir_claim){.ask = {.cost = 8, .tenant_number = 'z'}};
+  fake_begin(world, late, 1);
+  fake_step_until(world, late, WEIR_ADD, WEIR_PLACE_ENTRY);
+  assert_true(take(world, 2, "z", 8)->allowed);
+  fake_finish(world, late);
+  assert_int_equal(late->requests[0].verdict.status, WEIR_OK);
+  assert_false(late->requests[0].verdict.decision.allowed);
   fake_close(world);
 }
 
@@ -636,7 +675,9 @@ int main(void) {
       cmocka_unit_test(keeps_room_for_floors_on_their_way_to_the_last_cell),
       cmocka_unit_test(lends_what_a_floor_has_left_once_that_is_final),
       cmocka_unit_test(reads_a_cell_anew_that_was_not_final),
+      cmocka_unit_test(reads_a_cell_anew_of_which_a_part_is_missing),
       cmocka_unit_test(sees_what_is_lent_in_the_cell_ahead),
+      cmocka_unit_test(reads_what_is_lent_there_behind_its_own_addition),
       cmocka_unit_test(who_asks_for_little_gets_it_and_the_greedy_the_rest),
       cmocka_unit_test(is_never_over_its_limit_nor_denies_a_floor),
   };

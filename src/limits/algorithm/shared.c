@@ -383,6 +383,21 @@ static int64_t found_without(const weir_operation *operation, int64_t *charged) 
   return weir_count_of(operation->kind == WEIR_ADD ? found - *charged : found);
 }
 
+/* A cell is final once all of it was read as that: a round that fails may have brought some of it alone. Until then
+ * read_us says, below 0, which parts were read when. */
+static void read_part(const weir_rule_state *r, weir_pool_cell *cell,
+                      const weir_operation *operation) {
+  enum { LENT = 1, FLOORS = 2, OTHERS = 4, PARTS_BITS = 3 };
+  int entry = (int)operation->counter.entry;
+  int64_t part = entry == POOL_LENT ? LENT : entry == POOL_OTHERS ? OTHERS : FLOORS;
+  int64_t all = LENT | FLOORS | (r->rule->others > 0 ? OTHERS : 0);
+  int64_t now_us = r->frame->now_us, end_us = (operation->counter.index + 1) * r->rule->cell_us;
+  int64_t before = cell->read_us < 0 ? -cell->read_us : 0;
+  if (before >> PARTS_BITS == now_us) part |= before & ((1 << PARTS_BITS) - 1);
+  bool whole = part == all || now_us < end_us + r->frame->settings->final_us;
+  cell->read_us = whole ? now_us : -(now_us << PARTS_BITS | part);
+}
+
 /* A cell of the pool. */
 static void answer_cell(weir_rule_state *r, const weir_operation *operation) {
   weir_shared_memory *memory = r->memory;
@@ -401,7 +416,7 @@ static void answer_cell(weir_rule_state *r, const weir_operation *operation) {
   } else {
     cell->floors = found_without(operation, &state->floors);
   }
-  cell->read_us = r->frame->now_us;
+  read_part(r, cell, operation);
   if (operation->counter.index == r->place - 1)
     state->before.used = cell->floors + cell->others + cell->lent;
 }

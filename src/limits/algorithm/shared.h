@@ -21,7 +21,7 @@ typedef struct weir_pool_cell {
   int64_t floors;  /* F, of tenants that are named, ... */
   int64_t others;  /* ... and of those that are not */
   int64_t lent;    /* B */
-  int64_t read_us; /* `now` of the round that read the older of them; below 0: not read */
+  int64_t read_us; /* `now` of the round that read them; below 0: not all of them were read */
 } weir_pool_cell;
 
 /* What a process keeps of one tenant of a pool. */
