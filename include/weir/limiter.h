@@ -48,8 +48,9 @@ typedef struct weir_limiter weir_limiter;
  *   leaky-bucket     queue=Q, 0 to 999999999: how many may wait; default 0, strict spacing
  *   the windows and quota   count=admitted (default), or count=all, which charges denied requests
  *                    as well; in a stack with other rules than windows, admitted only
- *   the windows, quota, token-bucket   lease=DURATION, 1ms to 1s: a process may charge more than
- *                    it was asked for, and admit later requests from that without the store. Every
+ *   the windows, quota, token-bucket, shared-window   lease=DURATION, 1ms to 1s: a process may
+ *                    charge more than it was asked for, and admit later requests from that without
+ *                    the store; of a shared-window only within a tenant's floor. Every
  *                    rule of a stack, or none, and not with count=all. docs/leases.md says when to
  *                    use it. A token-bucket then never gives more at once than B' = B -
  *                    LIMIT * lease / PERIOD, rounded down, which is the limit of its decisions; its

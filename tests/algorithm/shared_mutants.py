@@ -53,6 +53,7 @@ MUTANTS = [
      "    memory->own = weir_count_of(found - added);",
      "    if (added == 0) memory->own = weir_count_of(found);", 19),
     ("takes a part of a cell for all of it", SHARED, "bool whole = part == all ||", "bool whole = true ||", 4161),
+    ("borrows a lot", SHARED, "if (state->reads && !weir_ask_is_ahead(ask)) {", "if (state->reads) {", 96),
 ]
 
 

@@ -324,6 +324,147 @@ static void looks_and_takes_any_name(void **state) {
   on_each_store(peeks_and_long_names);
 }
 
+/* --- charged ahead -----------------------------------------------------------------------------
+ */
+
+/* Cells of 10 s, Cf = 1000 of which a has 600, and hardly anything to be lent. */
+static const char *const rule_without =
+    "shared-window:10000/80s,cells=8,floors=100%,weights=a:3|b:2";
+static const char *const rule_with =
+    "shared-window:10000/80s,cells=8,floors=100%,weights=a:3|b:2,lease=1s";
+
+static weir_limiter *one_of(world *w, const char *text, uint32_t processes) {
+  weir_limiter_options options = {.processes = processes};
+  return world_limiter(w, text, &options);
+}
+
+static void close_without_loss(weir_limiter *limiter) {
+  weir_limiter_counts counts = {.size = sizeof counts};
+  weir_message why = {""};
+  assert_int_equal(weir_limiter_return_leases(limiter, &why), WEIR_OK);
+  weir_limiter_read_counts(limiter, &counts);
+  assert_int_equal(counts.keys_lost, 0);
+  assert_int_equal(counts.leased, counts.lease_used + counts.lease_returned);
+  weir_limiter_destroy(limiter);
+}
+
+/* What there is to be lent goes to who has no floor. */
+static void lend_all(weir_limiter *limiter) {
+  drain(limiter, "pool", "x", 50);
+  drain(limiter, "pool", "y", 5);
+  drain(limiter, "pool", "z", 1);
+}
+
+/* Operations of 400 takes within a's floor. */
+static size_t operations_of(world *w, const char *text) {
+  weir_backend counted = *w->store->backend;
+  weir_limiter *limiter = one_of(w, text, 1);
+  executes = w->store->backend;
+  counted.exec = count_and_execute;
+  w->store->backend = &counted;
+  executed = 0;
+  for (int i = 0; i < 400; i++)
+    assert_true(take(limiter, "pool", "a", 1));
+  size_t operations = executed;
+  w->store->backend = executes;
+  close_without_loss(limiter);
+  return operations;
+}
+
+static void a_lot_needs_two_operations(world *w) {
+  if (w->store->backend->traits & WEIR_TRAIT_IMMEDIATE) return; /* nothing leaves there */
+  assert_int_equal(operations_of(w, rule_without), 800);
+  world_set(w, 15 * SECOND_US);
+  assert_in_range(operations_of(w, rule_with), 8, 40);
+}
+
+static void lots_spare_operations(void **state) {
+  (void)state;
+  on_each_store(a_lot_needs_two_operations);
+}
+
+/* Whoever holds what: a tenant has its floor and no more, and none of another's. */
+static void lots_stay_within_floors(world *w) {
+  weir_limiter *one = one_of(w, rule_with, 2), *other = one_of(w, rule_with, 2);
+  weir_message why = {""};
+  lend_all(one);
+  int64_t got = 0;
+  for (int i = 0; i < 100; i++)
+    got += take(one, "pool", "a", 1) + take(other, "pool", "a", 1);
+  assert_int_equal(got, 200);
+  assert_int_equal(drain(one, "pool", "b", 1) + drain(other, "pool", "b", 1), 400);
+  assert_false(take(one, "pool", "c", 1));
+  got += drain(one, "pool", "a", 1);
+  assert_int_equal(weir_limiter_return_leases(other, &why), WEIR_OK);
+  got += drain(one, "pool", "a", 1);
+  assert_int_equal(got, 600);
+  assert_false(take(other, "pool", "a", 1));
+  close_without_loss(one);
+  close_without_loss(other);
+}
+
+static void floors_hold_with_lots(void **state) {
+  (void)state;
+  on_each_store(lots_stay_within_floors);
+}
+
+/* A lot ends with its cell, and what it has left goes back there: so that it may be lent. */
+static void lots_end_with_their_cell(world *w) {
+  weir_limiter *limiter = one_of(w, rule_with, 1), *plain = one_of(w, rule_without, 1);
+  weir_limiter_counts counts = {.size = sizeof counts};
+  world_set(w, 19 * SECOND_US);
+  lend_all(plain);
+  int64_t got = 0;
+  do {
+    assert_true(take(limiter, "pool", "a", 1));
+    got++;
+    weir_limiter_read_counts(limiter, &counts);
+  } while (counts.leased == counts.lease_used);
+  world_set(w, 20 * SECOND_US);
+  assert_true(take(limiter, "pool", "a", 1));
+  weir_limiter_read_counts(limiter, &counts);
+  assert_int_equal(counts.lease_lost, 0);
+  assert_true(counts.lease_returned > 0);
+  assert_int_equal(drain(plain, "pool", "b", 1), 400);
+  world_set(w, 19 * SECOND_US); /* a step back, after which nothing of the cell is remembered */
+  weir_limiter *fresh = one_of(w, rule_without, 1);
+  got += drain(fresh, "pool", "a", 1);
+  assert_int_equal(got, 600);
+  close_without_loss(limiter);
+  weir_limiter_destroy(plain);
+  weir_limiter_destroy(fresh);
+}
+
+static void what_a_lot_leaves_goes_back(void **state) {
+  (void)state;
+  on_each_store(lots_end_with_their_cell);
+}
+
+/* Of those who are not named as well, once they were seen. */
+static void others_have_lots(world *w) {
+  static const char *const text =
+      "shared-window:10000/80s,cells=8,floors=100%,weights=a:1,others=1,lease=1s";
+  weir_limiter *limiter = one_of(w, text, 1);
+  for (int cell = 0; cell < 5; cell++) {
+    world_set(w, cell * 10 * SECOND_US + 5 * SECOND_US);
+    assert_true(take(limiter, "pool", "x", 1));
+    assert_true(take(limiter, "pool", "y", 1));
+    drain(limiter, "pool", "a", 50);
+    drain(limiter, "pool", "a", 1);
+  }
+  weir_limiter_counts counts = {.size = sizeof counts};
+  assert_int_equal(drain(limiter, "pool", "x", 1), (500 - 25) / 2 - 1);
+  weir_limiter_read_counts(limiter, &counts);
+  assert_true(counts.lease_used > 200);
+  assert_false(take(limiter, "pool", "new", 20));
+  close_without_loss(limiter);
+}
+
+static void who_is_not_named_has_lots(void **state) {
+  (void)state;
+  on_each_store(others_have_lots);
+}
+
 /* --- without the store --------------------------------------------------------------------------
  */
 
@@ -517,6 +658,10 @@ int main(void) {
       cmocka_unit_test(no_pool_takes_from_another),
       cmocka_unit_test(a_batch_is_decided_by_tenant),
       cmocka_unit_test(tenants_share_what_is_known_of_their_pool),
+      cmocka_unit_test(lots_spare_operations),
+      cmocka_unit_test(floors_hold_with_lots),
+      cmocka_unit_test(what_a_lot_leaves_goes_back),
+      cmocka_unit_test(who_is_not_named_has_lots),
       cmocka_unit_test(who_is_not_named_takes_from_others_alone),
       cmocka_unit_test(who_was_seen_has_a_floor),
       cmocka_unit_test(a_limit_up_to_most_may_be_said),

@@ -1,5 +1,5 @@
 /* shares --store URL [--load NAME] [--seed N] [--others N] [--floors PERCENT] [--cells N] [--cell MS] [--rate N]
- *        [--seconds N] [--kills] [--used PERCENT] [--least PERCENT] [--most PERCENT]
+ *        [--seconds N] [--kills] [--used PERCENT] [--least PERCENT] [--most PERCENT] [--lease MS]
  *
  * Eight processes, whose clocks differ, ask for the tenants of one pool of 1000/s (--rate) in 30 cells of
  * 500 ms (--cells, --cell). What is checked:
@@ -10,6 +10,8 @@
  *   from the second window on, so much of what max-min fairness by cells would use was used: --used
  *   and each tenant that asked got so much of what that would give it: --least
  *   and none more than so much of that: --most PERCENT
+ *
+ * With --lease floors are charged ahead, of which no process here holds so much that another is denied.
  *
  *   pair    two tenants of one weight, floors of 80 %: a asks for 300 % of the limit, b for 40 % of its half
  *   crowd   ten tenants, floors of 50 %: one asks for 300 %, the others for their part, half of it, or twice
@@ -106,7 +108,7 @@ static struct {
   int count;  /* of them, ... */
   int others; /* ... and of these the last ones, that are not named */
   weir_rule rule;
-  int64_t cells, cell_ms, rate, seconds, floors;
+  int64_t cells, cell_ms, rate, seconds, floors, lease_ms;
   uint64_t seed;
   bool kills;
   double used, least;
@@ -464,6 +466,9 @@ static void write_rule(void) {
     used +=
         snprintf(settings.text + used, RULE_BYTES - (size_t)used, "%s%s:%d",
                  i > 0 ? "|" : ",weights=", settings.tenants[i].name, settings.tenants[i].weight);
+  if (settings.lease_ms > 0)
+    snprintf(settings.text + used, RULE_BYTES - (size_t)used, ",lease=%" PRId64 "ms",
+             settings.lease_ms);
 }
 
 static void read_number(const char *name, const char *given, const char *value, int64_t *number) {
@@ -483,6 +488,7 @@ static const char *read_arguments(int count, char **arguments) {
     read_number("--floors", given, value, &settings.floors);
     read_number("--seed", given, value, &seed);
     read_number("--others", given, value, &others);
+    read_number("--lease", given, value, &settings.lease_ms);
     if (strcmp(given, "--used") == 0) settings.used = strtod(value, NULL);
     if (strcmp(given, "--least") == 0) settings.least = strtod(value, NULL);
     if (strcmp(given, "--most") == 0) most_of_part = strtod(value, NULL);
@@ -508,7 +514,7 @@ static void set_up(int count, char **arguments) {
     give_up(
         "usage: shares --store URL [--load NAME] [--seed N] [--others N] [--floors PERCENT]\n"
         "       [--cells N] [--cell MS] [--rate N] [--seconds N] [--kills]\n"
-        "       [--used PERCENT] [--least PERCENT] [--most PERCENT]");
+        "       [--used PERCENT] [--least PERCENT] [--most PERCENT] [--lease MS]");
   snprintf(settings.url, URL_BYTES, "%s", url);
   make_tenants();
   write_rule();

@@ -274,7 +274,9 @@ static void says_each_thing_in_one_sentence(void **state) {
        "accepted are 0 to 799"},
       {"sliding-log:9/1s,lease=1s",
        "rule \"sliding-log:9/1s,lease=1s\": option lease belongs to fixed-window, sliding-window, "
-       "quota, token-bucket and in-flight: sliding-log accepts hold=, most=, classes= and name="},
+       "quota, token-bucket, in-flight and shared-window: sliding-log accepts hold=, most=, "
+       "classes= "
+       "and name="},
       {"token-bucket:20000/1s,burst=2000,lease=1s",
        "rule \"token-bucket:20000/1s,burst=2000,lease=1s\": lease=1s is more than a quarter of "
        "what "
@@ -318,7 +320,7 @@ static const struct {
     {"queue=2", "leaky-bucket"},
     {"hold=5s", NULL},
     {"debt=0", "fixed-window, sliding-window, quota, token-bucket and shared-window"},
-    {"lease=1ms", "fixed-window, sliding-window, quota, token-bucket and in-flight"},
+    {"lease=1ms", "fixed-window, sliding-window, quota, token-bucket, in-flight and shared-window"},
     {"most=9000", NULL},
     {"name=x", NULL},
 };

@@ -125,8 +125,9 @@ static const struct {
     {"shared-window:60000/1m,weights=a:1,others=0", "others=0", "a weight of 1 to 1000000"},
     {"shared-window:10000/1m,weights=a:99,others=1", "others= has a part of 1 in 100",
      "a limit of 24800 or more"},
-    {"shared-window:60000/1m,weights=a:1,lease=1s", "option lease",
-     "shared-window accepts cells=, floors=, weights=, others=, hold=, debt=, most= and name="},
+    {"shared-window:60000/1m,weights=a:1,burst=9", "option burst",
+     "shared-window accepts cells=, floors=, weights=, others=, hold=, lease=, debt=, most= and "
+     "name="},
     {"shared-window:60000/1m,weights=a:1,debt=30538", "debt=30538 is more than the rule admits",
      "0 to 30537"},
     {"shared-window:60000/1m,weights=a:1,most=59999", "most=59999 is below the limit",

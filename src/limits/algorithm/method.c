@@ -90,8 +90,8 @@ void weir_memo_doubt(const weir_stack *stack, weir_memo *memo, size_t i, int64_t
                      int64_t cost) {
   const weir_method *method = weir_method_of(&stack->rules[i], 0);
   weir_expected *expected = &memo->expected[i];
-  if (method->windows == NULL) return;
-  method->windows->doubt((char *)memo + weir_memo_offset(stack, i), place, cost);
+  if (method->doubt == NULL) return;
+  method->doubt((char *)memo + weir_memo_offset(stack, i), place, cost);
   if (expected->index != place) return;
   expected->share.last -= cost;
   expected->amount = expected->amount > cost ? expected->amount - cost : 0;

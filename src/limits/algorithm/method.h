@@ -50,8 +50,6 @@ typedef struct weir_windows_table {
    * of that stamp is there, so that `refund` can choose without a look. The take-back then reads along what
    * `figures` needs. */
   bool (*sure)(const weir_rule_state *r, int64_t at_us, int64_t cost);
-
-  void (*doubt)(void *memory, int64_t place, int64_t cost); /* weir_memo_doubt() */
 } weir_windows_table;
 
 /* Of rules that delay requests. */
@@ -164,6 +162,9 @@ typedef struct weir_method {
 
   /* What the memory says must be read again before anything rests on it. */
   void (*forget)(void *memory);
+
+  /* weir_memo_doubt(), of rules whose charges go back to their places; else NULL. */
+  void (*doubt)(void *memory, int64_t place, int64_t cost);
 
   /* weir_memo_share(), of rules that divide a limit; else NULL. */
   void (*share)(const weir_rule *rule, void *memory, const void *other);

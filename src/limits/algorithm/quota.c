@@ -620,7 +620,6 @@ static const weir_windows_table quota_windows = {
     .lay_by = quota_lay_by,
     .drop_next = quota_drop_next,
     .sure = quota_sure,
-    .doubt = quota_doubt,
 };
 
 const weir_method weir_quota_method = {
@@ -646,6 +645,7 @@ const weir_method weir_quota_method = {
     .recall = quota_recall,
     .known = quota_known,
     .forget = quota_forget,
+    .doubt = quota_doubt,
     .plain = &quota_plain,
     .windows = &quota_windows,
 };

@@ -141,7 +141,7 @@ typedef struct shared_state {
 _Static_assert(sizeof(shared_state) <= WEIR_STATE_BYTES_MOST, "WEIR_STATE_BYTES_MOST");
 
 static const weir_ask *asking(const weir_rule_state *r) {
-  return &r->frame->requests->ask;
+  return r->frame->requests != NULL ? &r->frame->requests->ask : r->frame->asked;
 }
 
 /* Whether it is one of others=. */
@@ -184,7 +184,7 @@ static int64_t floor_left(const weir_rule_state *r) {
   const shared_state *state = r->state;
   bool charges = r->frame->phase == WEIR_PHASE_CHARGE, guesses = charges && r->step == 0;
   bool is_new = sharers(r) == 0;
-  int64_t left = own_floor(r) - memory->own;
+  int64_t left = own_floor(r) - (memory->own_cell == r->place ? memory->own : 0);
   if (!is_other(r)) return left;
   if (guesses) return knows_others(r) ? left : weir_other_floor(r->rule, 1) - memory->own;
   int64_t of_all = weir_others_floors(r->rule) - state->others;
@@ -280,11 +280,11 @@ static int64_t level_room(const weir_rule_state *r) {
   return weir_level_most(level, weight_of(r)) - memory->own;
 }
 
+/* What is charged ahead is within the floor, or is not. */
 static int64_t shared_room(const weir_rule_state *r, const weir_ask *ask) {
   const shared_state *state = r->state;
-  (void)ask;
   int64_t room = floor_left(r);
-  if (state->reads) {
+  if (state->reads && !weir_ask_is_ahead(ask)) {
     int64_t lent = lendable(r), level = level_room(r), free = free_of_level(r);
     if (lent > level) lent = level;
     if (lent < free) lent = free;
@@ -547,13 +547,16 @@ static void plan_epoch(weir_rule_state *r) {
   if (!memory->asked) plan_mark(r, WEIR_GET, memory->epoch - 1);
 }
 
-/* The part of the charge that is within the floor, whatever becomes of the rest. */
+/* The part of the charge that is within the floor, whatever becomes of the rest; and what is charged ahead, last
+ * of all, which goes back as far as it is not. */
 static int64_t within_floor(const weir_rule_state *r) {
   int64_t within = 0, floor = floor_left(r);
+  bool fits = true;
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
+    int64_t cost = weir_claim_cost(claim, r->index);
     if (claim->verdict.answered || claim->ask.kind != WEIR_TAKE) continue;
-    if (within + weir_claim_cost(claim, r->index) > floor) break;
-    within += weir_claim_cost(claim, r->index);
+    fits = fits && within + cost <= floor;
+    if (fits || weir_ask_is_ahead(&claim->ask)) within += cost;
   }
   return within;
 }
@@ -674,6 +677,7 @@ static bool is_stopped_again(const weir_rule_state *r) {
   if (memory->told_cell != r->place || !r->frame->settings->cached_cells) return false;
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
     int64_t cost = claim->ask.up_to ? 1 : weir_claim_cost(claim, r->index);
+    if (weir_ask_is_ahead(&claim->ask)) continue;
     if (cost <= level || cost <= free || cost <= floor) return false;
   }
   return true;
@@ -686,6 +690,7 @@ static bool is_clear(const weir_rule_state *r) {
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
     int64_t cost = claim->ask.up_to ? 1 : weir_claim_cost(claim, r->index);
     bool is_stopped = cost > level && cost > free;
+    if (weir_ask_is_ahead(&claim->ask)) continue;
     if (claim->ask.kind != WEIR_TAKE || (!is_stopped && cost > shared_room(r, &claim->ask)))
       return false;
   }
@@ -790,10 +795,26 @@ static int64_t shared_overrun(const weir_rule_state *r, int64_t cost) {
   return cost < room ? cost : room;
 }
 
-/* What others have changed since is not known, so nothing is told without the store. */
+/* Of the floor alone, for what is charged ahead of requests: what it has left, as far as this process knows. */
 static bool shared_recall(weir_rule_state *r) {
-  (void)r;
-  return false;
+  const weir_shared_memory *memory = r->memory;
+  if (r->frame->asked == NULL) return false;
+  r->place = r->frame->now_us / r->rule->cell_us;
+  return !is_other(r) || (memory->epoch == epoch_of(r) && knows_others(r) && sharers(r) > 0);
+}
+
+static void shared_doubt(void *of, int64_t place, int64_t cost) {
+  weir_shared_memory *memory = of;
+  if (memory->own_cell == place) memory->own = memory->own > cost ? memory->own - cost : 0;
+}
+
+void weir_shared_return(int64_t tenant_number, bool is_named,
+                        weir_operation operations[WEIR_SHARED_RETURN]) {
+  operations[1] = operations[0];
+  operations[0].counter.place = WEIR_PLACE_TENANT;
+  operations[0].counter.entry = tenant_number * TENANT_KINDS + TENANT_OWN;
+  operations[1].counter.place = WEIR_PLACE_ENTRY;
+  operations[1].counter.entry = is_named ? POOL_FLOORS : POOL_OTHERS;
 }
 
 static void shared_known(const weir_rule_state *r, weir_known *known) {
@@ -831,5 +852,6 @@ const weir_method weir_shared_method = {
     .recall = shared_recall,
     .known = shared_known,
     .forget = shared_forget,
+    .doubt = shared_doubt,
     .share = shared_share,
 };

@@ -73,6 +73,12 @@ int64_t weir_others_floors(const weir_rule *rule);
 int64_t weir_newcomers_floors(const weir_rule *rule);
 int64_t weir_other_floor(const weir_rule *rule, int64_t seen);
 
+/* Of what was charged within a tenant's floor something goes back. operations[0] says how much of which cell, and
+ * becomes two of them: for the tenant's own count, and the pool's. */
+enum { WEIR_SHARED_RETURN = 2 };
+void weir_shared_return(int64_t tenant_number, bool is_named,
+                        weir_operation operations[WEIR_SHARED_RETURN]);
+
 /* Which part of a tenant's floor is this process's own, `share` of `whole`; `phase`, below that, is its own too. */
 typedef struct weir_floor_part {
   int64_t share, phase, whole;

@@ -600,7 +600,6 @@ static const weir_windows_table window_windows = {
     .lay_by = window_lay_by,
     .drop_next = window_drop_next,
     .sure = window_sure,
-    .doubt = window_doubt,
 };
 
 const weir_method weir_window_method = {
@@ -628,6 +627,7 @@ const weir_method weir_window_method = {
     .recall = window_recall,
     .known = window_known,
     .forget = window_forget,
+    .doubt = window_doubt,
     .plain = &window_plain,
     .windows = &window_windows,
 };

@@ -192,6 +192,13 @@ static bool answer_by_account(weir_limiter *limiter, const weir_waiting *request
   return answered;
 }
 
+/* Behind what leases keep. */
+static weir_floor_used *floor_used(const weir_limiter *limiter, const weir_memo_entry *entry) {
+  size_t before = weir_memo_bytes(&limiter->stack);
+  if (limiter->leases) before += weir_leased_bytes(&limiter->stack);
+  return (void *)((char *)entry->memo + before);
+}
+
 /* Of a shared window there is no account: nothing is owed, as what is within floors has its room in each cell
  * whether it is used or not. So nothing is lent, and each process admits its own part of a tenant's floor. */
 static void answer_by_floor(weir_limiter *limiter, const weir_ask *ask, weir_decision *decision) {
@@ -202,8 +209,7 @@ static void answer_by_floor(weir_limiter *limiter, const weir_ask *ask, weir_dec
   weir_limiter_find(limiter, ask, &key);
   weir_memo_entry *entry = weir_table_lock(limiter->table, &key);
   if (entry == NULL) return;
-  weir_floor_used *used =
-      (void *)((char *)entry->memo + weir_memo_bytes(&limiter->stack)); /* as its owner says */
+  weir_floor_used *used = floor_used(limiter, entry);
   const weir_pool none = {0};
   weir_floor_part part = {.whole = WEIR_SHARE_WHOLE};
   uint32_t secret;

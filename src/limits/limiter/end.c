@@ -60,10 +60,11 @@ static weir_status give_back_to_account(weir_limiter *limiter, weir_settlement *
   return status;
 }
 
-/* To a lease it must be one cost for all rules. */
+/* To a lease it must be one cost for all rules. Of a shared window what was too little is lent, and takes no
+ * floor. */
 static bool lease_covers(weir_limiter *limiter, const weir_settlement *settlement,
                          const weir_waiting *request) {
-  if (!limiter->leases || settlement->gives_back || settlement->spares != 0 ||
+  if (!limiter->leases || limiter->shared || settlement->gives_back || settlement->spares != 0 ||
       request->claim.ask.limit != 0)
     return false;
   for (size_t i = 1; i < limiter->stack.count; i++)

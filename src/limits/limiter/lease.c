@@ -289,6 +289,10 @@ static void wrap(weir_call *call, weir_group *group) {
   int64_t cost = 0;
   group->refill = NULL;
   group->ahead = (weir_claim){.ask = {.kind = WEIR_TAKE, .up_to = true, .terms = WEIR_AHEAD}};
+  if (limiter->shared) {
+    stock->tenant_number = group->requests->ask.tenant_number;
+    stock->weight = group->requests->ask.weight;
+  }
   if (group->requests->ask.kind == WEIR_RESET) weir_stock_empty(stock, &limiter->lease);
   weir_claim **link = &group->requests;
   for (weir_claim *request = *link; request != NULL; request = *link) {

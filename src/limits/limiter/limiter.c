@@ -144,9 +144,8 @@ static weir_table *create_table(weir_limiter *limiter) {
     owner.begin = begin_leased;
   } else if (limiter->limits_us > 0) {
     owner.bytes = sizeof(weir_record);
-  } else if (limiter->shared) {
-    owner.bytes = sizeof(weir_floor_used);
   }
+  if (limiter->shared) owner.bytes += sizeof(weir_floor_used);
   return weir_table_create(limiter->memo_keys, weir_memo_bytes(&limiter->stack),
                            limiter->stack.count, &owner, limiter->store->secret);
 }
@@ -208,7 +207,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->direct = !made->leases && made->limits_us == 0 && !made->shared &&
                  made->settings.traits & WEIR_TRAIT_IMMEDIATE &&
                  made->settings.traits & WEIR_TRAIT_IDENTITY;
-  made->refills = made->leases && !(made->settings.traits & WEIR_TRAIT_IMMEDIATE);
+  made->refills = made->leases && !made->shared && !(made->settings.traits & WEIR_TRAIT_IMMEDIATE);
   made->renews = (made->refills || made->held) && weir_renewer_init(&made->renewer);
   made->refills = made->refills && made->renews;
   if (made->leases) weir_lease_init(&made->lease, &made->stack, &made->settings);

@@ -15,6 +15,7 @@
 #include <weir/backoff.h>
 
 #include "algorithm/method.h"
+#include "algorithm/shared.h"
 #include "limiter/lease.h"
 #include "limiter/limiter.h"
 #include "limiter/renew.h"
@@ -85,7 +86,7 @@ weir_status weir_refill_due(weir_limiter *limiter, int64_t *next_us, weir_messag
 
 size_t weir_returns_room(const weir_limiter *limiter, size_t count, size_t *operations) {
   size_t returns = WEIR_RETURNS_OF_ONE * (count + WEIR_RETURNS_OF_OTHERS);
-  *operations += returns * limiter->stack.count;
+  *operations += returns * limiter->stack.count * WEIR_RETURN_OPERATIONS;
   return sizeof(weir_returns) + returns * sizeof(weir_return);
 }
 
@@ -110,6 +111,9 @@ static void plan_returns(weir_call *call, weir_memo_entry *entry, bool of_other)
                                     .ttl_us = weir_method_ttl_us(rule, &limiter->settings),
                                     .counter = {.rule = (uint32_t)i, .place = WEIR_PLACE_COUNT}};
       if (!weir_lease_return(rule, back->places[i], back->lot.left, operation)) continue;
+      back->operation_count++;
+      if (!limiter->shared) continue;
+      weir_shared_return(stock->tenant_number, stock->weight > 0, operation);
       back->operation_count++;
     }
     weir_call_name(limiter, entry->fingerprint, entry->leased->key, entry->leased->key_length,
@@ -153,10 +157,11 @@ static void plan_others(weir_call *call, const weir_waiting *leader, weir_leased
 }
 
 /* Costs that differ by rule have no one lot. A settlement that is charged more, and that what is held does
- * not cover, must find its room in the store. */
+ * not cover, must find its room in the store; of a shared window that is lent, and lots are not. */
 static bool has_no_use(const weir_limiter *limiter, const weir_waiting *request) {
   bool up = false;
-  for (size_t i = 0; request->claim.ask.kind == WEIR_SETTLE && i < limiter->stack.count; i++)
+  for (size_t i = 0;
+       !limiter->shared && request->claim.ask.kind == WEIR_SETTLE && i < limiter->stack.count; i++)
     up = up || request->claim.ask.costs[i] > 0;
   bool decided = weir_ask_is_decided(&request->claim.ask);
   return up || (decided && request->claim.ask.costs != NULL);

@@ -177,9 +177,13 @@ static weir_view view_of(const weir_lease *lease, const weir_memo *memo, int64_t
 }
 
 /* For a class, by what is known; false: too little is. */
-static bool room_of(const weir_lease *lease, const weir_memo *memo, size_t i, int64_t now_us,
-                    unsigned class, int64_t *room) {
-  const weir_ask plain = {.kind = WEIR_TAKE, .cost = 1, .class = class};
+static bool room_of(const weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
+                    size_t i, int64_t now_us, unsigned class, int64_t *room) {
+  weir_ask plain = {.kind = WEIR_TAKE, .cost = 1, .class = class};
+  if (weir_rule_is_shared(&lease->stack->rules[i])) {
+    plain.tenant_number = stock->tenant_number;
+    plain.weight = stock->weight;
+  }
   const weir_view view = view_of(lease, memo, now_us);
   return weir_view_recall(&view, i, &plain, 1, room, NULL);
 }
@@ -193,7 +197,7 @@ void weir_stock_earn(weir_stock *stock, const weir_lease *lease, const weir_memo
     const weir_rule *rule = &lease->stack->rules[i];
     int64_t room;
     if (!weir_rule_moves_in_time(rule)) continue;
-    empty = room_of(lease, memo, i, stamp_us, 0, &room) && room >= rule->capacity - charged;
+    empty = room_of(stock, lease, memo, i, stamp_us, 0, &room) && room >= rule->capacity - charged;
   }
   if (empty) stock->debt = 0;
   earn(stock, lease, admitted);
@@ -347,12 +351,12 @@ static int64_t asked_lately(const weir_stock *stock, const weir_lease *lease, in
 }
 
 /* Whether a class has room for lots, by what is known. */
-static bool has_room(const weir_lease *lease, const weir_memo *memo, int64_t now_us,
-                     unsigned class) {
+static bool has_room(const weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
+                     int64_t now_us, unsigned class) {
   int64_t processes = lease->settings->processes > 1 ? lease->settings->processes : 1;
   for (size_t i = 0; i < lease->stack->count; i++) {
     int64_t room;
-    if (!room_of(lease, memo, i, now_us, class, &room)) return false;
+    if (!room_of(stock, lease, memo, i, now_us, class, &room)) return false;
     if (!weir_rule_moves_in_time(&lease->stack->rules[i])) room /= processes;
     if (room < WISH_LEAST) return false;
   }
@@ -363,8 +367,9 @@ static bool has_room(const weir_lease *lease, const weir_memo *memo, int64_t now
 void weir_stock_serve(weir_stock *stock, const weir_lease *lease, const weir_memo *memo,
                       int64_t now_us, unsigned class) {
   unsigned rank = weir_class_rank(class), served = weir_class_rank(stock->class);
-  if (rank == served || has_room(lease, memo, now_us, stock->class) == (rank > served)) return;
-  if (rank < served && !has_room(lease, memo, now_us, class)) return;
+  if (rank == served || has_room(stock, lease, memo, now_us, stock->class) == (rank > served))
+    return;
+  if (rank < served && !has_room(stock, lease, memo, now_us, class)) return;
   stock->class = class;
   stock->asked = stock->asked_before = 0;
   stock->paused_until_us = 0;
@@ -395,7 +400,7 @@ static int64_t wish(weir_stock *stock, const weir_lease *lease, const weir_memo 
   for (size_t i = 0; i < lease->stack->count; i++) {
     const weir_rule *rule = &lease->stack->rules[i];
     int64_t room;
-    if (!room_of(lease, memo, i, now_us, stock->class, &room)) return 0;
+    if (!room_of(stock, lease, memo, i, now_us, stock->class, &room)) return 0;
     room = room > cost ? room - cost : 0;
     if (weir_rule_moves_in_time(rule)) {
       if (room < most_left) most_left = room;
@@ -477,7 +482,7 @@ static bool is_scarce(weir_stock *stock, const weir_lease *lease, const weir_mem
     int64_t capacity = weir_rule_capacity_of(rule, stock->class);
     int64_t least = capacity / TIGHT_PARTS;
     int64_t room;
-    if (!room_of(lease, memo, i, now_us, stock->class, &room)) return false;
+    if (!room_of(stock, lease, memo, i, now_us, stock->class, &room)) return false;
     if (moves && least < stock->need)
       least = stock->need < capacity / 2 ? stock->need : capacity / 2;
     if (room < least) little = true;
@@ -533,7 +538,7 @@ static int64_t turns_us(weir_stock *stock, const weir_lease *lease, const weir_m
   if (!lease->drains) return 0;
   const weir_share *share = &memo->expected[lease->slowest].share;
   bool alone = share->mine >= share->all - share->all / 16; /* lately all of it was our own */
-  if (alone || !room_of(lease, memo, lease->slowest, now_us, stock->class, &room) ||
+  if (alone || !room_of(stock, lease, memo, lease->slowest, now_us, stock->class, &room) ||
       room >= lease->way)
     return 0;
 

@@ -72,6 +72,9 @@ typedef struct weir_stock {
       int64_t next_us;      /* begin of the last window that was charged ahead, or tried; and ... */
       int64_t next_from_us; /* ... when to charge the next one; 0: that is not known */
     };
+    struct { /* of a pool, whose floor is charged ahead: as weir_ask has them */
+      int64_t tenant_number, weight;
+    };
   };
   int64_t low;       /* less is to be refilled; 0: nothing is */
   int64_t need;      /* what is asked while a refill is under way */

@@ -23,8 +23,9 @@ const weir_kind weir_kinds[WEIR_RULE_KINDS] = {
                            WEIR_LIMIT_MOST},
     [WEIR_IN_FLIGHT] = {"in-flight", "if", WEIR_KIND_HELD | WEIR_KIND_LEASES, 1, WEIR_LIMIT_MOST},
     [WEIR_SHARED_WINDOW] = {"shared-window", "sh",
-                            WEIR_KIND_SLIDES | WEIR_KIND_SHARED | WEIR_KIND_SETTLES, 1,
-                            WEIR_LIMIT_MOST},
+                            WEIR_KIND_SLIDES | WEIR_KIND_SHARED | WEIR_KIND_LEASES |
+                                WEIR_KIND_SETTLES,
+                            1, WEIR_LIMIT_MOST},
 };
 
 const weir_rule_kind weir_kind_usual = WEIR_SLIDING_WINDOW;
