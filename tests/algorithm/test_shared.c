@@ -242,9 +242,27 @@ static void what_was_too_much_goes_back_where_it_counts(void **state) {
   assert_int_equal(own(world, 1000, "a"), 30);
   assert_int_equal(own(world, 1000, "z"), 20);
   assert_int_equal(pool(world, 1003, 2), 0);
+  assert_int_equal(settle(world, 3, "a", floor_us, -7), -7); /* B has 2 of it */
+  assert_int_equal(pool(world, 1000, 1) + pool(world, 1000, 2), 25);
+  assert_int_equal(own(world, 1000, "a"), 30);
   world->now_us += 9 * SECOND; /* it counts no more, and nothing is sent */
   assert_int_equal(settle(world, 3, "a", floor_us, -3), -3);
-  assert_int_equal(pool(world, 1000, 2), 2);
+  assert_int_equal(pool(world, 1000, 1) + pool(world, 1000, 2), 25);
+  fake_close(world);
+}
+
+/* Where nothing was lent there is no B, from which a store takes nothing. */
+static void what_only_floors_were_charged_goes_back_from_them(void **state) {
+  (void)state;
+  struct fake_world *world =
+      open_world("shared-window:2000/8s,floors=50%,weights=a:1,others=1", BEGIN + 500000, 1);
+  int64_t a_us = take(world, 0, "a", 30)->at_us, x_us = take(world, 1, "x", 1)->at_us;
+  world->now_us += 2 * SECOND;
+  assert_int_equal(settle(world, 2, "a", a_us, -20), -20);
+  assert_int_equal(pool(world, 1000, 1), 10);
+  assert_int_equal(settle(world, 2, "x", x_us, -1), -1);
+  assert_int_equal(pool(world, 1000, 1) + pool(world, 1000, 6), 10);
+  assert_int_equal(pool(world, 1000, 2), 0);
   fake_close(world);
 }
 
@@ -711,6 +729,7 @@ int main(void) {
       cmocka_unit_test(a_stopped_tenant_is_told_once),
       cmocka_unit_test(what_is_denied_goes_back),
       cmocka_unit_test(what_was_too_much_goes_back_where_it_counts),
+      cmocka_unit_test(what_only_floors_were_charged_goes_back_from_them),
       cmocka_unit_test(what_was_too_little_is_lent),
       cmocka_unit_test(keeps_room_for_floors_on_their_way_to_the_last_cell),
       cmocka_unit_test(lends_what_a_floor_has_left_once_that_is_final),

@@ -6,7 +6,8 @@
  *     look        GET the own count, and what says how much may be lent; nothing, where the level has stopped
  *                 the tenant in this cell before and stops all that it asks now
  *     take_back   SUB from the own count, and from B, or, where nothing is decided, from F as well
- *     settle      up: ADD to B, and GET what says how much may be lent; down: SUB from B in the cell of the stamp
+ *     settle      up: ADD to B, and GET what says how much may be lent; down: SUB from B in the cell of the stamp,
+ *                 and from F what B has not
  *
  * Promises. What is charged within a floor is admitted by the own count alone: so no other tenant can take
  * it, and all floors of a cell come to Cf at the most. What is lent is admitted on the B that its own
@@ -16,7 +17,8 @@
  *
  * What a request really cost is settled in B, wherever the request was charged, and never in the own count: up it
  * is lent, to L + D, and takes no floor; down the tenant's floor in that cell stays used by the whole charge. So
- * a floor that turns out smaller leaves Cf less of itself than B has lost.
+ * a floor that turns out smaller leaves Cf less of itself than B has lost. B has room for it at once, and F once the
+ * cell is final; but what is not there cannot be taken from: so F gives what B has not.
  *
  * F is never read of the current cell, as Cf stands for it: so a floor needs no word with those who lend.
  *
@@ -398,6 +400,10 @@ static void read_part(const weir_rule_state *r, weir_pool_cell *cell,
   cell->read_us = whole ? now_us : -(now_us << PARTS_BITS | part);
 }
 
+static int64_t *counted(weir_pool_cell *cell, int64_t entry) {
+  return entry == POOL_LENT ? &cell->lent : entry == POOL_OTHERS ? &cell->others : &cell->floors;
+}
+
 /* A cell of the pool. */
 static void answer_cell(weir_rule_state *r, const weir_operation *operation) {
   weir_shared_memory *memory = r->memory;
@@ -405,7 +411,7 @@ static void answer_cell(weir_rule_state *r, const weir_operation *operation) {
   weir_pool_cell *cell = &memory->cells[operation->counter.index - memory->first];
   if (operation->kind == WEIR_SUB && is_settled(r) && operation->outcome == WEIR_DONE &&
       r->place < memory->first + r->rule->cells)
-    cell->lent = weir_count_of(operation->value);
+    *counted(cell, operation->counter.entry) = weir_count_of(operation->value);
   if (operation->kind == WEIR_SUB) return;
   if (operation->kind == WEIR_ADD) r->charged = true;
   if (operation->counter.entry == POOL_LENT) {
@@ -647,12 +653,30 @@ static void plan_telling(weir_rule_state *r) {
   state->stopped = state->tells_stopped = false;
 }
 
+/* Of a charge that is settled: what cost less comes off wherever that cell has something, as a SUB of what is not
+ * there is lost. An overrun comes off where it was charged. */
+static void plan_settled_back(weir_rule_state *r) {
+  static const int entries[] = {POOL_LENT, POOL_FLOORS, POOL_OTHERS};
+  weir_shared_memory *memory = r->memory;
+  weir_pool_cell *cell = &memory->cells[r->place - memory->first];
+  int64_t left = r->unused;
+  if (r->charge > 0) {
+    plan_pool(r, WEIR_SUB, r->place, POOL_LENT)->delta = left;
+    return;
+  }
+  for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
+    int64_t there = *counted(cell, entries[i]), part = there < left ? there : left;
+    if (part > 0) plan_pool(r, WEIR_SUB, r->place, entries[i])->delta = part;
+    left -= part;
+  }
+}
+
 /* In one round, and behind that as many as there is something to tell. What was admitted stays: what is
  * lent in B, what is within a floor where it was charged. */
 static void plan_take_back(weir_rule_state *r) {
   const shared_state *state = r->state;
   if (is_settled(r)) {
-    if (r->step == 0) plan_pool(r, WEIR_SUB, r->place, POOL_LENT)->delta = r->unused;
+    if (r->step == 0) plan_settled_back(r);
     return;
   }
   if (r->step == 0) {
