@@ -115,6 +115,7 @@ two logs in one, the shorter denies
 window and log, late, crash
 a cost for every rule, SWAP
 fixed window, outages, what is left
+shared, a cell ends
 END
   WEIR_TEST_MEMORY=memory: WEIR_PROGRAM=$PWD/$build/weir python3 -B tests/replay/differential.py \
     --trace tests/replay/data/nasa1995aug01.txt.gz --store MEMORY --prefix 50 --lines 10 || failed=1

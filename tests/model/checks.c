@@ -38,7 +38,7 @@ const struct truth *truth_of(const struct model *model, int rule) {
       [WEIR_FIXED_WINDOW] = &truth_window, [WEIR_SLIDING_WINDOW] = &truth_window,
       [WEIR_SLIDING_LOG] = &truth_log,     [WEIR_QUOTA] = &truth_quota,
       [WEIR_TOKEN_BUCKET] = &truth_bucket, [WEIR_LEAKY_BUCKET] = &truth_bucket,
-      [WEIR_IN_FLIGHT] = &truth_in_flight,
+      [WEIR_IN_FLIGHT] = &truth_in_flight, [WEIR_SHARED_WINDOW] = &truth_shared,
   };
   return truths[model->stack.rules[rule].kind];
 }

@@ -198,6 +198,7 @@ static void begin(struct model *model, struct client *client, weir_claim *group)
   client->deadline_us = model->world->real_us + client_deadline_us(model, client);
   weir_machine_init(client->machine, client_stack(model, client),
                     is_hasty(model, client) ? &model->hasty : &model->settings);
+  if (model->mutant->method != NULL) client->machine->rule_states[0].method = model->mutant->method;
   if (model->keys == NULL) {
     client_start_machine(model, client, group);
   } else if (keys_start(model, client, &group) == WEIR_TURN_DONE) {
@@ -243,6 +244,14 @@ static bool make_refund(struct model *model, struct client *client, const struct
   return true;
 }
 
+void client_name_tenant(const struct model *model, const struct client *client,
+                        weir_claim *request) {
+  const char *tenant = &model->tenants[world_client_number(model, client)];
+  if (*tenant == 0) return;
+  request->ask.tenant_number = *tenant;
+  request->ask.weight = weir_rule_weight(&model->stack.rules[0], tenant, 1);
+}
+
 static void make_take(struct model *model, struct client *client, weir_claim *request,
                       const struct wanted *wanted) {
   *request = (weir_claim){.ask = {.kind = wanted->wish == PEEKS ? WEIR_PEEK : WEIR_TAKE,
@@ -253,6 +262,7 @@ static void make_take(struct model *model, struct client *client, weir_claim *re
                                   .limit = wanted->limit,
                                   .waits = wanted->waits,
                                   .wait_us = wanted->wait_us}};
+  client_name_tenant(model, client, request);
   if (model->gives_back && wanted->wish == TAKES) request->ask.ends = client->ends;
   record_requested(model, client, request);
 }
@@ -453,6 +463,8 @@ void client_charge_before(struct model *model, int number, struct charge charge)
   model->story = NULL;
   model->world->real_us = model->edge_us + charge.stamp_us;
   client->first_record = WANTED_MOST + number;
+  char tenant = model->tenants[CLIENTS_MOST - 1];
+  model->tenants[CLIENTS_MOST - 1] = charge.tenant;
   client->start_us = world_clock_us(model, client);
   make_take(model, client, &client->requests[0], &wanted);
   begin(model, client, &client->requests[0]);
@@ -472,5 +484,6 @@ void client_charge_before(struct model *model, int number, struct charge charge)
   memset(client->ends, 0, sizeof client->ends);
   client->last_taken = 0;
   client->round_us = 0;
+  model->tenants[CLIENTS_MOST - 1] = tenant;
   model->story = story;
 }

@@ -130,7 +130,8 @@ static bool configure(struct model *model) {
   for (size_t i = 0; i < model->stack.count; i++) {
     model_keep_nothing_back(&model->another.rules[i]);
     int64_t most = model->another.rules[i].most, greater = model->another.rules[i].limit + 1;
-    if (scope->flags & TEXTS) model->another.rules[i].limit = most > 0 ? most : greater;
+    if (scope->flags & TEXTS)
+      weir_rule_set_limit(&model->another.rules[i], most > 0 ? most : greater);
   }
   if (scope->flags & TEXTS &&
       weir_stack_lay_out(&model->another, scope->processes, &message) != WEIR_OK)

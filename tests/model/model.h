@@ -26,12 +26,12 @@ enum {
   RULES_MOST = 3,
   CLASSES_MOST = 2,
   CELLS_MOST = 16, /* cells of a window that a run may touch */
-  KEYS_MOST = 24,  /* of the store */
+  KEYS_MOST = 32,  /* of the store */
   ORPHANS_MOST = 4,
   PAUSES_MOST = 3, /* of one request */
   PAST_MOST = 4,   /* limits that a key had */
   INSTANTS_MOST = 12,
-  BEFORE_MOST = 4,
+  BEFORE_MOST = 6,
   WANTED_MOST = CLIENTS_MOST * REQUESTS_MOST * GROUP_MOST,
   RECORDS_MOST = WANTED_MOST + BEFORE_MOST + GROUP_MOST, /* one bit each in a uint32_t */
   RANGES_MOST = 64,
@@ -84,6 +84,7 @@ enum scope_flag {
 struct charge {
   int64_t stamp_us; /* the charging client's clock, relative to the edge */
   int64_t cost;
+  char tenant; /* of a shared window */
 };
 
 /* What is explored: everything that these clients can do, in every order. */
@@ -354,9 +355,10 @@ struct model {
   int64_t last_us;                /* the latest instant */
   int64_t first_cell[RULES_MOST]; /* which cell is number 0 of the world's arrays */
   struct request requests[CLIENTS_MOST][REQUESTS_MOST];
-  bool one_window;   /* of all there is: every round has a stamp of its own */
-  bool keeps_order;  /* a bucket is checked: records say what came before what */
-  bool linear;       /* and must have a serial order that explains every figure */
+  char tenants[CLIENTS_MOST]; /* of shared windows: for whom each client asks; 0: there are none */
+  bool one_window;            /* of all there is: every round has a stamp of its own */
+  bool keeps_order;           /* a bucket is checked: records say what came before what */
+  bool linear;                /* and must have a serial order that explains every figure */
   bool reads_clocks; /* answers must not be hurried: what follows depends on the clock then */
   bool has_classes;
   bool has_limits;   /* of keys, or of requests */
@@ -409,6 +411,10 @@ void client_rest(const struct model *model, struct client *client);
 
 /* The rules as its text has them. */
 const weir_stack *client_stack(const struct model *model, const struct client *client);
+
+/* Of shared windows: asks for its client's tenant. */
+void client_name_tenant(const struct model *model, const struct client *client,
+                        weir_claim *request);
 
 /* D of this client. */
 int64_t client_deadline_us(const struct model *model, const struct client *client);
@@ -476,13 +482,14 @@ void classes_check_kept(struct model *model, const struct client *client,
  * answer. False: a RAISE has raised, and its addition is still to land. */
 bool store_execute(struct model *model, struct client *client, struct sent *sent);
 void store_make(struct model *model, const weir_operation *operation); /* empty, if it is absent */
-struct key *store_find(struct model *model, int rule, weir_place place, int64_t index,
+struct key *store_find(const struct model *model, int rule, weir_place place, int64_t index,
                        int64_t entry);
 
 /* records.c: what was asked, and what became of it. */
 struct record *record_of(const struct model *model, const struct client *client,
                          const weir_claim *request);
 int record_client(int number); /* -1: before the run */
+char record_tenant(const struct model *model, int number);
 void record_requested(struct model *model, struct client *client, const weir_claim *request);
 void record_answered(struct model *model, struct client *client, const weir_claim *request);
 void record_round(struct model *model, struct client *client);

@@ -18,7 +18,7 @@ const struct mutant *mutant_at(size_t number) {
       {deadline_mutants, deadline_mutant_count},   {settle_mutants, settle_mutant_count},
       {in_flight_mutants, in_flight_mutant_count}, {cells_mutants, cells_mutant_count},
       {class_mutants, class_mutant_count},         {bound_mutants, bound_mutant_count},
-      {keys_mutants, keys_mutant_count},
+      {keys_mutants, keys_mutant_count},           {shared_mutants, shared_mutant_count},
   };
   for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
     if (number < tables[i].count) return &tables[i].mutants[number];

@@ -91,6 +91,8 @@ struct mutant {
   bool renews_left;  /* what has left is paid for, too */
   bool renews_twice; /* and what has paid already */
 
+  const struct weir_method *method; /* of the first rule */
+
   /* Another machine altogether: as weir_machine_start() and weir_machine_resume(). */
   weir_turn (*start)(weir_machine *machine, int64_t now_us, const weir_memo *memo,
                      weir_claim *requests, weir_operation *operations);
@@ -122,6 +124,8 @@ extern const struct mutant outage_mutants[];
 extern const size_t outage_mutant_count;
 extern const struct mutant settle_mutants[];
 extern const size_t settle_mutant_count;
+extern const struct mutant shared_mutants[];
+extern const size_t shared_mutant_count;
 extern const struct mutant keys_mutants[];
 extern const size_t keys_mutant_count;
 extern const struct mutant lease_mutants[];

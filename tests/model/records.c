@@ -11,6 +11,11 @@ int record_client(int number) {
   return number < WANTED_MOST ? number / (REQUESTS_MOST * GROUP_MOST) : -1;
 }
 
+char record_tenant(const struct model *model, int number) {
+  if (number < WANTED_MOST) return model->tenants[record_client(number)];
+  return number < WANTED_MOST + BEFORE_MOST ? model->scope->before[number - WANTED_MOST].tenant : 0;
+}
+
 static const struct wanted *wanted_of(const struct model *model, int number) {
   static const struct wanted before = {.given = true};
   if (number >= WANTED_MOST) return &before;

@@ -13,6 +13,8 @@
  *     n        pay once more for all that is held
  *     3@5      take 3, by a limit of its own of 5
  *     !5       set the key's limit to 5; !0: it is blocked; !u: unlimited; !: it has none of its own
+ *
+ * a: before a client's requests says for which tenant it asks.
  */
 #include <string.h>
 
@@ -80,6 +82,9 @@ void requests_read(struct model *model) {
       client++;
       request = 0;
       at++;
+    } else if (at[1] == ':') {
+      model->tenants[client] = *at;
+      at += 2;
     } else {
       read_wanted(&at, &model->requests[client][request].wanted[place]);
       if (*at == '*' || *at == '>') {

@@ -14,6 +14,7 @@ const struct scope *scope_at(size_t number) {
       {deadline_scopes, deadline_scope_count},   {settle_scopes, settle_scope_count},
       {in_flight_scopes, in_flight_scope_count}, {cells_scopes, cells_scope_count},
       {class_scopes, class_scope_count},         {keys_scopes, keys_scope_count},
+      {shared_scopes, shared_scope_count},
   };
   for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
     if (number < tables[i].count) return &tables[i].scopes[number];

@@ -47,6 +47,8 @@ extern const struct scope in_flight_scopes[];
 extern const size_t in_flight_scope_count;
 extern const struct scope class_scopes[];
 extern const size_t class_scope_count;
+extern const struct scope shared_scopes[];
+extern const size_t shared_scope_count;
 extern const struct scope keys_scopes[];
 extern const size_t keys_scope_count;
 extern const struct scope lease_scopes[];

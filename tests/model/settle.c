@@ -37,6 +37,7 @@ bool settle_ask(struct model *model, struct client *client, const struct wanted 
                                   .class = taken->class,
                                   .costs = client->owing,
                                   .settlement = client->settled}};
+  client_name_tenant(model, client, request);
   for (int i = 0; i < (int)model->stack.count; i++)
     client->owing[i] = (wanted->own_costs ? wanted->costs[i] : wanted->cost) - taken->cost[i];
   record_requested(model, client, request);

@@ -27,7 +27,7 @@ static int place_of(const struct world *world, int rule, weir_place place, int64
   return at;
 }
 
-struct key *store_find(struct model *model, int rule, weir_place place, int64_t index,
+struct key *store_find(const struct model *model, int rule, weir_place place, int64_t index,
                        int64_t entry) {
   struct world *world = model->world;
   int at = place_of(world, rule, place, index, entry);
@@ -90,9 +90,9 @@ static const char *fault_of(const struct model *model, const weir_operation *ope
   if (kind == WEIR_SWAP && operation->version == 0) return "version is 0";
   if (has_ttl(kind) && outside(operation->ttl_us, 1000, WEIR_TTL_MOST_US)) return "no sensible TTL";
   if (operation->counter.index < 0) return "an index below 0";
-  return (operation->counter.place == WEIR_PLACE_ENTRY) == (operation->counter.entry > 0)
-             ? NULL
-             : "a wrong entry";
+  bool has_entry =
+      operation->counter.place == WEIR_PLACE_ENTRY || operation->counter.place == WEIR_PLACE_TENANT;
+  return has_entry == (operation->counter.entry > 0) ? NULL : "a wrong entry";
 }
 
 static void check_operation(struct model *model, const weir_operation *operation,
@@ -297,6 +297,7 @@ bool store_execute(struct model *model, struct client *client, struct sent *sent
     if (changed) keys_changed(model, before);
     return true;
   }
-  if (changed && truth->landed != NULL) truth->landed(model, client, operation, key, before);
+  if (changed && key != NULL && truth->landed != NULL)
+    truth->landed(model, client, operation, key, before);
   return true;
 }

@@ -65,6 +65,8 @@ static void print_place(const struct model *model, int rule, weir_place place, i
   if (model->stack.count > 1) story_print(model, "rule %d ", rule);
   if (place == WEIR_PLACE_OPEN)
     story_print(model, "open %" PRId64, index);
+  else if (truth_of(model, rule) == &truth_shared)
+    shared_print_place(model, place, index, entry);
   else if (place == WEIR_PLACE_ENTRY)
     story_print(model, "entry %" PRId64 ".%" PRId64, index, entry);
   else if (layout->kind == WEIR_QUOTA)
@@ -101,7 +103,8 @@ static void print_value(const struct model *model, const weir_operation *operati
     print_time(model, operation, value);
   else if (operation->counter.place == WEIR_PLACE_OPEN && value == 0)
     story_print(model, "closed");
-  else if (operation->counter.place != WEIR_PLACE_COUNT)
+  else if (operation->counter.place != WEIR_PLACE_COUNT &&
+           truth_of(model, (int)operation->counter.rule) != &truth_shared)
     story_print(model, "E%+" PRId64,
                 value - model->edge_us - (operation->counter.place == WEIR_PLACE_OPEN ? 1 : 0));
   else if (truth_of(model, (int)operation->counter.rule) != &truth_window)

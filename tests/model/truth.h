@@ -67,6 +67,7 @@ extern const struct truth truth_quota;
 extern const struct truth truth_log;
 extern const struct truth truth_bucket;
 extern const struct truth truth_in_flight;
+extern const struct truth truth_shared;
 
 const struct truth *truth_of(const struct model *model, int rule);
 
@@ -87,6 +88,11 @@ bool is_count(const struct key *key, int rule);
 void counts_check_end(struct model *model, int rule);
 void counts_excuse_sent(struct model *model, const struct client *client,
                         const weir_operation *operation);
+
+/* truth_shared.c: whether the next operation is a GET of a cell to which nobody writes any more, so that it finds
+ * the same whenever it lands; and the name of a key, in a story. */
+bool shared_reads_what_stays(const struct model *model, const struct client *client);
+void shared_print_place(const struct model *model, weir_place place, int64_t index, int64_t entry);
 
 /* truth_order.c: token and leaky buckets on SWAP have a serial order that explains all. */
 void order_check(struct model *model);

@@ -5,6 +5,7 @@
 #include "model.h"
 #include "mutants.h"
 #include "outage.h"
+#include "truth.h"
 
 /* A leader, a late clock, and one that is right. */
 static const int64_t offsets_us[CLIENTS_MOST] = {SKEW_US, -SKEW_US, 0};
@@ -123,8 +124,9 @@ size_t world_steps(const struct model *model, struct step steps[STEPS_MOST]) {
   const struct world *world = model->world;
   size_t count = 0;
   for (int i = 0; i < CLIENTS_MOST; i++) {
-    if (!may_hurry(model, &world->clients[i])) continue;
-    steps[0] = (struct step){world->clients[i].paused ? WAKE : ABSORB, i, 0};
+    bool lands = shared_reads_what_stays(model, &world->clients[i]);
+    if (!lands && !may_hurry(model, &world->clients[i])) continue;
+    steps[0] = (struct step){lands ? LAND : world->clients[i].paused ? WAKE : ABSORB, i, 0};
     return 1;
   }
   bool over = true;
