@@ -150,7 +150,7 @@ class OnMemcached(Taking):
             told = self.limit(rule, "load", "-", status=2, stdin=many + line + b"\n")
             self.assertIn("line 1101, after 1024 that are set: ", told)
         self.assertIn("most= in one of its rules", self.limit("fixed-window:2/1h", "set", "k", "5", status=2))
-        leased = "fixed-window:2000/1h,most=5000,lease=100ms"
+        leased = "in-flight:5/10m,most=50,lease=1s"
         self.assertIn("the rule without lease=", self.limit(leased, "set", "k", "5", status=2))
 
     def test_a_request_brings_its_limit(self):

@@ -518,7 +518,8 @@ static void limits_of_keys_need_a_rule_that_has_some(void **state) {
   weir_limiter_options options = reading();
   (void)state;
   refuse_options("fixed-window:5/1m", options, "limits_us: accepted with most= in one");
-  refuse_options("fixed-window:5/1m,most=9,lease=1s", options, "limits_us with lease= in rule 1");
+  refuse_options("in-flight:5/5m,most=9,lease=1s", options,
+                 "limits_us with lease= in rule 1 (in-flight)");
   options.limits_us = 999;
   refuse_options("fixed-window:5/1m,most=9", options, "limits_us is 999");
   options = (weir_limiter_options){.flags = WEIR_ABSENT_DENIES};

@@ -147,11 +147,14 @@ static void start(weir_call *call, weir_group *group) {
   round->planned_count += group->machine->frame.operation_count;
 }
 
-/* With the reading of the key's record, or behind that. */
-static void start_reading(weir_call *call, weir_group *group) {
-  group->reads = weir_record_may_ride(call->limiter, group) ? WEIR_RECORD_RIDES : WEIR_RECORD_FIRST;
-  if (group->reads == WEIR_RECORD_RIDES) start(call, group);
-  weir_record_plan(call, group, group->reads == WEIR_RECORD_FIRST);
+/* Before it starts. False: all of it are answered, and the lead is passed on. */
+static bool wrap(weir_call *call, weir_group *group) {
+  const weir_stand_in *known = call->limiter->known;
+  if (known->wrap != NULL) known->wrap(call, group);
+  if (group->requests != NULL) return true;
+  doubt(call->limiter, group->entry);
+  if (!group->keeps_lead) weir_call_pass_lead(call, group->entry);
+  return false;
 }
 
 /* Takes the next group off the key's line, the leader's own request first, and starts its machine.
@@ -185,17 +188,14 @@ static void take_group(weir_call *call, const weir_waiting *leader) {
   if (shares && before == steps)
     weir_memo_share(&limiter->stack, entry->memo, group->machine->frame.memo);
   group->reads = WEIR_RECORD_KNOWN;
-  if (known->wrap != NULL) known->wrap(call, group);
-  bool must_read = limiter->limits_us > 0 && weir_record_must_read(call, group);
-  if (must_read) {
-    start_reading(call, group);
-  } else if (group->requests != NULL) {
+  if (limiter->limits_us > 0) group->reads = weir_record_seek(call, group);
+  bool reads_first = group->reads == WEIR_RECORD_FIRST;
+  if (!reads_first && wrap(call, group))
     start(call, group);
-  } else { /* all of them are answered */
+  else if (!reads_first)
     call->group_count--;
-    doubt(limiter, entry);
-    if (!group->keeps_lead) weir_call_pass_lead(call, entry);
-  }
+  if (group->reads != WEIR_RECORD_KNOWN && (reads_first || group->requests != NULL))
+    weir_record_plan(call, group, reads_first);
   weir_lock_leave(&entry->shard->lock);
 }
 
@@ -398,11 +398,9 @@ static inline void resume(weir_call *call, weir_group *group, int64_t now_us, bo
   call->pausing++;
 }
 
-/* A group of which all are answered leaves the call. */
-static void leave(weir_call *call, weir_group *group) {
+/* A group of which all are answered leaves its call. */
+static void leave(weir_group *group) {
   group->turn = WEIR_TURN_DONE;
-  doubt(call->limiter, group->entry);
-  weir_call_pass_lead(call, group->entry);
   group->entry = NULL;
 }
 
@@ -411,10 +409,10 @@ static void start_known(weir_call *call, weir_group *group, int64_t now_us) {
   group->reads = WEIR_RECORD_KNOWN;
   group->starts_us = now_us;
   weir_record_apply(call, group);
-  if (group->requests != NULL)
+  if (wrap(call, group))
     start(call, group);
   else
-    leave(call, group);
+    leave(group);
 }
 
 /* One that charged while its key's record was read. */
@@ -452,9 +450,11 @@ __attribute__((cold, noinline)) static void resume_read(weir_call *call, weir_gr
   weir_lock_take(&entry->shard->lock);
   if (known)
     start_known(call, group, now_us);
-  else
+  else if (wrap(call, group))
     group->turn =
         weir_machine_refuse(group->machine, now_us, group->memo, group->requests, &read, late);
+  else
+    leave(group);
   weir_lock_leave(&entry->shard->lock);
 }
 

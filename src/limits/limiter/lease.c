@@ -15,11 +15,43 @@
 
 #include "limiter/lease.h"
 #include "limiter/limiter.h"
+#include "limiter/record.h"
+
+/* --- the limit of a key ------------------------------------------------------------------------
+ */
+
+size_t weir_key_lease_bytes(const weir_stack *stack) {
+  return offsetof(weir_key_lease, stack) + offsetof(weir_stack, rules) +
+         stack->count * sizeof stack->rules[0];
+}
+
+__attribute__((noinline)) static const weir_lease *lease_under(const weir_limiter *limiter,
+                                                               const weir_memo_entry *entry,
+                                                               int64_t limit) {
+  weir_key_lease *kept = entry->shard->of_owner;
+  if (kept->limit == limit) return &kept->lease;
+  weir_stack_set_limit(&limiter->stack, limit, &kept->stack);
+  weir_lease_init(&kept->lease, &kept->stack, &limiter->settings);
+  kept->limit = limit;
+  return &kept->lease;
+}
+
+/* What is charged ahead of a key, and told of it, goes by the key's own limit. What a lot is has nothing of
+ * that: there the limiter's own lease will do. Good while the entry is locked. */
+static const weir_lease *lease_of(const weir_limiter *limiter, const weir_memo_entry *entry) {
+  if (limiter->limits_us == 0) return &limiter->lease;
+  int64_t limit = weir_memo_limits_of(&limiter->stack, entry->memo)->ruled;
+  return limit == 0 ? &limiter->lease : lease_under(limiter, entry, limit);
+}
+
+static weir_view view_under(const weir_lease *lease, const weir_memo_entry *entry, int64_t now_us) {
+  return (weir_view){lease->stack, lease->settings, entry->memo, now_us};
+}
 
 /* --- using -------------------------------------------------------------------------------------
  */
 
-/* Costs that differ by rule have no one lot. And a lot was charged under the limit of the rule. */
+/* Costs that differ by rule have no one lot. And a lot was charged under the limit of the rule, or of the key. */
 static bool has_lot(const weir_claim *request) {
   return request->ask.costs == NULL && request->ask.limit == 0;
 }
@@ -45,7 +77,7 @@ static bool is_renewed(weir_limiter *limiter) {
 /* What the entry holds is to be refilled. False: it will not be. */
 static bool ask_refill(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us) {
   weir_stock *stock = entry->leased->stock;
-  if (!limiter->refills || !is_renewed(limiter)) return false;
+  if (!limiter->refills || !is_renewed(limiter) || weir_record_bars(limiter, entry)) return false;
   if (stock->due_us == 0) stock->due_us = now_us;
   if (entry->busy || !weir_leased_mark_due(&limiter->leased, entry->leased)) return true;
   pthread_mutex_lock(&limiter->renewer.mutex);
@@ -54,21 +86,25 @@ static bool ask_refill(weir_limiter *limiter, weir_memo_entry *entry, int64_t no
   return true;
 }
 
-/* Admits a request out of what is held, if that is enough. Where too little is known for its figures
- * it asks the store, unless it `must` do without. */
+/* Admits a request out of what is held, if that is enough, and if the key's record is known: it is read again
+ * before it is too old. Where too little is known for its figures it asks the store, unless it `must` do
+ * without. */
 static bool use(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us, bool must,
                 weir_claim *request) {
   weir_stock *stock = entry->leased->stock;
+  const weir_lease *lease = lease_of(limiter, entry);
+  if (!weir_record_lets(limiter, entry, now_us)) return false;
   if (request->ask.places != NULL)
-    weir_stock_places(stock, &limiter->lease, now_us, request->ask.places, request->ask.class);
+    weir_stock_places(stock, lease, now_us, request->ask.places, request->ask.class);
   int64_t room = weir_stock_room(stock, now_us, request->ask.class) - request->verdict.charge;
   int64_t at_us = now_us;
-  const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
+  const weir_view view = view_under(lease, entry, now_us);
   if (room < 0 || (!weir_settle_leased(&view, room, must, request) && !must)) return false;
-  weir_stock_use(stock, &limiter->lease, now_us, request->verdict.charge, &at_us,
-                 request->ask.class);
+  weir_stock_use(stock, lease, now_us, request->verdict.charge, &at_us, request->ask.class);
   stamp(&request->verdict.decision, at_us);
-  if (limiter->refills && weir_stock_is_low(stock, &limiter->lease, now_us))
+  if (limiter->limits_us > 0) request->verdict.limit = weir_record_safe(limiter);
+  if (limiter->refills &&
+      (weir_stock_is_low(stock, lease, now_us) || weir_record_is_due(limiter, entry, now_us)))
     ask_refill(limiter, entry, now_us);
   entry->shard->decided.lease_used += (uint64_t)request->verdict.charge;
   return true;
@@ -92,9 +128,9 @@ static bool may_show(const weir_memo_entry *entry) {
          !weir_leased_has_some(entry->leased);
 }
 
-static void add_room(const weir_limiter *limiter, weir_claim *request, int64_t room) {
+static void add_room(const weir_lease *lease, weir_claim *request, int64_t room) {
   weir_decision *decision = &request->verdict.decision;
-  const weir_rule *rule = &limiter->stack.rules[decision->rule];
+  const weir_rule *rule = &lease->stack->rules[decision->rule];
   decision->remaining = weir_ask_remaining(rule, &request->ask, decision->remaining, room);
 }
 
@@ -105,16 +141,18 @@ static bool deny_beyond(weir_limiter *limiter, weir_memo_entry *entry, int64_t n
   weir_stock *stock = entry->leased->stock;
   bool owes = weir_stock_owes(stock, &limiter->lease, now_us);
   int64_t pause_us;
+  const weir_lease *lease = lease_of(limiter, entry);
+  const weir_view own = view_under(lease, entry, now_us);
   const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
   request->verdict.held = room;
   bool known = !owes && weir_settle_locally(&view, request);
   bool denied =
       known || (may_use(request) && gives_way(limiter, entry, now_us, owes, request, &pause_us) &&
-                weir_settle_paused(&view, pause_us, request));
+                weir_settle_paused(&own, pause_us, request));
   request->verdict.held = 0;
   if (known && may_show(entry)) weir_known_show(limiter, entry);
   weir_claim_offer(&limiter->stack, request);
-  if (denied && room > 0) add_room(limiter, request, room);
+  if (denied && room > 0) add_room(lease, request, room);
   return denied;
 }
 
@@ -139,8 +177,9 @@ static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *re
   if (weir_limiter_is_stale(limiter, entry)) return false;
   if (may_use(request) && use(limiter, entry, now_us, false, request)) return true;
   int64_t room = weir_stock_room(stock, now_us, request->ask.class);
-  if (request->ask.kind == WEIR_PEEK && has_lot(request) && room >= request->verdict.charge) {
-    const weir_view view = weir_limiter_view(limiter, entry->memo, now_us);
+  if (request->ask.kind == WEIR_PEEK && has_lot(request) && room >= request->verdict.charge &&
+      weir_record_lets(limiter, entry, now_us)) {
+    const weir_view view = view_under(lease_of(limiter, entry), entry, now_us);
     return weir_settle_leased(&view, room, false, request);
   }
   if (request->ask.kind != WEIR_TAKE || request->ask.up_to) return false;
@@ -189,7 +228,8 @@ bool weir_leases_cover(weir_limiter *limiter, const weir_claim *request, int64_t
   int64_t at_us;
   bool covered = !weir_limiter_is_stale(limiter, entry);
   if (covered && cost > 0)
-    covered = weir_stock_use(stock, &limiter->lease, now_us, cost, &at_us, request->ask.class);
+    covered = weir_record_lets(limiter, entry, now_us) &&
+              weir_stock_use(stock, &limiter->lease, now_us, cost, &at_us, request->ask.class);
   else if (covered)
     covered = weir_stock_put_back(stock, &limiter->lease, now_us, -cost, request->ask.at_us,
                                   request->ask.class);
@@ -229,21 +269,26 @@ static unsigned lowest_class(const weir_group *group) {
   return lowest;
 }
 
+/* What is owed goes first; and a key that is blocked is charged nothing. */
+static bool may_charge_ahead(const weir_limiter *limiter, const weir_memo_entry *entry) {
+  return !(entry->stand_ins & WEIR_DIVERTS) && !weir_record_bars(limiter, entry);
+}
+
 /* What the group charges ahead: 0, or its last request. */
 static int64_t charge_ahead(weir_limiter *limiter, weir_group *group, int64_t now_us,
                             int64_t cost) {
   weir_memo_entry *entry = group->entry;
   weir_stock *stock = entry->leased->stock;
+  const weir_lease *lease = lease_of(limiter, entry);
+  int64_t most = weir_stack_least_capacity(lease->stack);
   bool looks = false;
-  if (entry->stand_ins & WEIR_DIVERTS) return 0; /* what is owed goes first */
+  if (!may_charge_ahead(limiter, entry)) return 0;
   if (cost > 0 && limiter->stack.class_count > 0)
-    weir_stock_serve(stock, &limiter->lease, entry->memo, now_us, lowest_class(group));
+    weir_stock_serve(stock, lease, entry->memo, now_us, lowest_class(group));
   group->ahead.ask.class = stock->class;
-  if (cost > 0)
-    return weir_stock_wish(stock, &limiter->lease, entry->memo, now_us, cost, limiter->group_most);
+  if (cost > 0) return weir_stock_wish(stock, lease, entry->memo, now_us, cost, most);
   if (group->refill == NULL) return 0;
-  int64_t ahead = weir_stock_wish_refill(stock, &limiter->lease, entry->memo, now_us,
-                                         limiter->group_most, &looks);
+  int64_t ahead = weir_stock_wish_refill(stock, lease, entry->memo, now_us, most, &looks);
   if (looks) entry->memo->must_peek = WEIR_RANK_MOST;
   return ahead;
 }
@@ -252,16 +297,19 @@ static int64_t charge_ahead(weir_limiter *limiter, weir_group *group, int64_t no
 static int64_t charge_next(weir_limiter *limiter, weir_group *group, int64_t now_us) {
   weir_memo_entry *entry = group->entry;
   weir_stock *stock = entry->leased->stock;
-  const weir_lease *lease = &limiter->lease;
-  if (group->refill == NULL || entry->stand_ins & WEIR_DIVERTS) return 0;
+  const weir_lease *lease = lease_of(limiter, entry);
+  if (group->refill == NULL || !may_charge_ahead(limiter, entry)) return 0;
   int64_t next_us = weir_stock_next(stock, lease, entry->memo, now_us);
   bool urgent =
       weir_stock_is_low(stock, lease, now_us) && !weir_stock_is_tight(stock, lease, now_us);
   if (next_us == 0 || urgent) return 0;
-  int64_t cost = weir_stock_wish_next(stock, lease, now_us, next_us, limiter->group_most);
+  int64_t cost =
+      weir_stock_wish_next(stock, lease, now_us, next_us, weir_stack_least_capacity(lease->stack));
   if (cost == 0) return 0;
   group->not_before_us = next_us;
-  group->memo = NULL;
+  group->memo = NULL; /* which has the limit of the key, too */
+  if (lease != &limiter->lease)
+    group->ahead.ask.limit = lease->stack->rules[limiter->steered].limit;
   group->ahead.ask.terms = WEIR_AHEAD_NEXT;
   group->ahead.ask.class = stock->class;
   return cost;
@@ -289,11 +337,12 @@ static void wrap(weir_call *call, weir_group *group) {
   int64_t cost = 0;
   group->refill = NULL;
   group->ahead = (weir_claim){.ask = {.kind = WEIR_TAKE, .up_to = true, .terms = WEIR_AHEAD}};
-  if (limiter->shared) {
+  if (limiter->shared && group->requests != NULL) {
     stock->tenant_number = group->requests->ask.tenant_number;
     stock->weight = group->requests->ask.weight;
   }
-  if (group->requests->ask.kind == WEIR_RESET) weir_stock_empty(stock, &limiter->lease);
+  if (group->requests != NULL && group->requests->ask.kind == WEIR_RESET)
+    weir_stock_empty(stock, &limiter->lease);
   weir_claim **link = &group->requests;
   for (weir_claim *request = *link; request != NULL; request = *link) {
     if (request->ask.kind == WEIR_REFILL) {
@@ -313,7 +362,8 @@ static void wrap(weir_call *call, weir_group *group) {
     plain = plain && (may_use(request) || request->ask.kind == WEIR_PEEK);
     link = &request->next;
   }
-  if (group->requests == NULL) group->ahead.ask.cost = charge_next(limiter, group, now_us);
+  if (group->requests == NULL && group->reads == WEIR_RECORD_KNOWN)
+    group->ahead.ask.cost = charge_next(limiter, group, now_us);
   if (plain && group->ahead.ask.cost == 0)
     group->ahead.ask.cost = charge_ahead(limiter, group, now_us, cost);
   if (group->ahead.ask.cost > 0) {
@@ -324,7 +374,7 @@ static void wrap(weir_call *call, weir_group *group) {
   if (group->requests != NULL) return;
   group->keeps_lead = weir_returns_keep_lead(call, entry);
   stock->due_us = 0;
-  weir_stock_plan_next(stock, &limiter->lease, entry->memo, now_us);
+  weir_stock_plan_next(stock, lease_of(limiter, entry), entry->memo, now_us);
 }
 
 /* Adds what was held to the answer of a request that is over. False: it was decided for a time in
@@ -405,6 +455,11 @@ static int64_t part_requests(weir_limiter *limiter, weir_group *group, int64_t n
   return charged;
 }
 
+static void count_lost(weir_limiter *limiter, weir_stock *stock) {
+  weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, stock->lost);
+  stock->lost = 0;
+}
+
 /* A lease is granted by an answer that is certain and in time, on a clock that goes on. */
 static void grant(weir_limiter *limiter, weir_group *group, int64_t now_us, int64_t cost,
                   unsigned class) {
@@ -422,6 +477,16 @@ static void grant(weir_limiter *limiter, weir_group *group, int64_t now_us, int6
   weir_leased_enter(&limiter->leased, group->entry);
 }
 
+static void drop(weir_limiter *limiter, weir_memo_entry *entry) {
+  weir_stock *stock = entry->leased->stock;
+  weir_stock_drop(stock, &limiter->lease);
+  count_lost(limiter, stock);
+}
+
+static void drop_if_barred(weir_limiter *limiter, weir_memo_entry *entry) {
+  if (weir_record_bars(limiter, entry)) drop(limiter, entry);
+}
+
 void weir_leases_return(weir_limiter *limiter, weir_memo_entry *entry, const weir_claim *request) {
   weir_leased *leased = entry->leased;
   const weir_decision *decision = &request->verdict.decision;
@@ -435,6 +500,7 @@ void weir_leases_return(weir_limiter *limiter, weir_memo_entry *entry, const wei
   weir_table_hide_denial(limiter->table, entry);
   leased->key_length = weir_key_encode(request->ask.key, request->ask.key_length, leased->key);
   weir_leased_enter(&limiter->leased, entry);
+  drop_if_barred(limiter, entry);
 }
 
 /* What of the group was admitted for one cost: in all, and what of it the group has charged. What is
@@ -446,11 +512,6 @@ static int64_t admitted_cost(const weir_group *group, bool charged) {
         request->verdict.status == WEIR_OK && request->verdict.decision.allowed)
       cost += charged ? request->verdict.charge : request->verdict.decision.cost;
   return cost;
-}
-
-static void count_lost(weir_limiter *limiter, weir_stock *stock) {
-  weir_counts_add_lease(limiter->counts, WEIR_LEASE_LOST, stock->lost);
-  stock->lost = 0;
 }
 
 /* Some key is worth a refill. */
@@ -476,7 +537,7 @@ static void settle_next(weir_call *call, weir_group *group) {
   }
   count_lost(limiter, stock);
   stock->due_us = 0;
-  weir_stock_plan_next(stock, &limiter->lease, entry->memo, now_us);
+  weir_stock_plan_next(stock, lease_of(limiter, entry), entry->memo, now_us);
   mark_refill(call);
   end_refill(group, ahead->verdict.status);
 }
@@ -486,6 +547,7 @@ static void settle(weir_call *call, weir_group *group) {
   weir_memo_entry *entry = group->entry;
   weir_stock *stock = entry->leased->stock;
   int64_t now_us = weir_limiter_now(limiter);
+  const weir_lease *lease = lease_of(limiter, entry);
   const weir_claim *ahead = &group->ahead;
   bool granted =
       ahead->ask.cost > 0 && ahead->verdict.status == WEIR_OK && ahead->verdict.decision.allowed;
@@ -501,6 +563,7 @@ static void settle(weir_call *call, weir_group *group) {
   int64_t again = part_requests(limiter, group, now_us, &class);
   if (left_nothing(group)) entry->memo->must_peek = 0;
   weir_stock_release(stock, &limiter->lease, now_us);
+  drop_if_barred(limiter, entry);
 
   /* Figures that were made before the lease was granted do not count what was held: that is room. It
    * may cover a request that was denied or has no answer: some did not take of it, as too little was
@@ -508,7 +571,7 @@ static void settle(weir_call *call, weir_group *group) {
   for (weir_claim *request = group->requests; request != NULL; request = request->next)
     if (request->ask.limit == 0 && request->verdict.status == WEIR_OK &&
         request->verdict.decision.remaining != WEIR_NOT_KNOWN)
-      add_room(limiter, request, weir_stock_room(stock, now_us, request->ask.class));
+      add_room(lease, request, weir_stock_room(stock, now_us, request->ask.class));
   for (weir_claim *request = group->requests; request != NULL; request = request->next) {
     bool admitted = request->verdict.status == WEIR_OK && request->verdict.decision.allowed;
     if (!may_use(request) || request->ask.up_to || admitted) continue;
@@ -522,7 +585,7 @@ static void settle(weir_call *call, weir_group *group) {
   if (failed) {
     stock->tight_us = 0; /* who asks finds out why */
   } else {
-    weir_stock_earn(stock, &limiter->lease, entry->memo, group->machine->frame.now_us,
+    weir_stock_earn(stock, lease, entry->memo, group->machine->frame.now_us,
                     admitted_cost(group, false), charged);
     uint64_t mixed = ((uint64_t)now_us ^ entry->fingerprint[0]) * UINT64_C(0x9e3779b97f4a7c15);
     const weir_harvest harvest = {.got = got,
@@ -530,9 +593,9 @@ static void settle(weir_call *call, weir_group *group) {
                                   .conflicts = group->machine->pauses,
                                   .trip_us = now_us - group->machine->frame.now_us,
                                   .random = (uint32_t)(mixed >> 32)};
-    weir_stock_pace(stock, &limiter->lease, entry->memo, now_us, &harvest);
+    weir_stock_pace(stock, lease, entry->memo, now_us, &harvest);
   }
-  weir_stock_plan_next(stock, &limiter->lease, entry->memo, now_us);
+  weir_stock_plan_next(stock, lease_of(limiter, entry), entry->memo, now_us);
   count_lost(limiter, stock);
   if (limiter->refills && (stock->low > 0 || stock->tight_us > 0)) mark_refill(call);
   end_refill(group, ahead->verdict.status);
@@ -547,6 +610,7 @@ static void after(weir_call *call, weir_group *group) {
     settle_next(call, group);
   else
     settle(call, group);
+  drop_if_barred(call->limiter, group->entry);
   weir_table_hide_denial(call->limiter->table, group->entry);
 }
 
@@ -578,4 +642,5 @@ const weir_stand_in weir_lease_stand_in = {.needs_text = true,
                                            .wrap = wrap,
                                            .after = after,
                                            .forget = forget,
+                                           .drop = drop,
                                            .let_go = let_go};

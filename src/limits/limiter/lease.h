@@ -35,6 +35,15 @@ void weir_leases_return(struct weir_limiter *limiter, weir_memo_entry *entry,
  * is used, below 0 it is put back. Locks the key's entry. */
 bool weir_leases_cover(struct weir_limiter *limiter, const weir_claim *request, int64_t cost);
 
+/* What a limiter that reads records keeps with each shard of its table: what lease= means under the limit
+ * that keys have whose limit was asked for last. */
+typedef struct weir_key_lease {
+  int64_t limit; /* 0: none was asked for */
+  weir_lease lease;
+  weir_stack stack; /* last: there is room for as many rules as it has */
+} weir_key_lease;
+size_t weir_key_lease_bytes(const weir_stack *stack);
+
 /* --- giving back (refill.c) --------------------------------------------------------------------
  */
 

@@ -7,6 +7,7 @@
 #include <weir/backend.h>
 
 #include "limiter/account.h"
+#include "limiter/lease.h"
 #include "limiter/place.h"
 #include "limiter/record.h"
 #include "store/process.h"
@@ -136,14 +137,20 @@ static weir_parting let_go(void *of, weir_memo_entry *entry, bool last) {
   return parting;
 }
 
+/* The lots stand behind the key's record. */
+static void begin_leased_and_limited(weir_memo_entry *entry, void *behind) {
+  begin_leased(entry, (weir_record *)behind + 1);
+}
+
 static weir_table *create_table(weir_limiter *limiter) {
   weir_table_owner owner = {.limiter = limiter, .let_go = let_go};
+  bool reads = limiter->limits_us > 0;
+  if (reads) owner.bytes = sizeof(weir_record);
   if (limiter->leases) {
-    owner.bytes = weir_leased_bytes(&limiter->stack);
+    owner.bytes += weir_leased_bytes(&limiter->stack);
     owner.awake = true;
-    owner.begin = begin_leased;
-  } else if (limiter->limits_us > 0) {
-    owner.bytes = sizeof(weir_record);
+    owner.begin = reads ? begin_leased_and_limited : begin_leased;
+    if (reads) owner.shard_bytes = weir_key_lease_bytes(&limiter->stack);
   }
   if (limiter->shared) owner.bytes += sizeof(weir_floor_used);
   return weir_table_create(limiter->memo_keys, weir_memo_bytes(&limiter->stack),

@@ -186,6 +186,8 @@ static void keep(weir_limiter *limiter, const weir_limit *set, int64_t stored, i
   entry->memo->denied_cost = 0;           /* under another limit, as is ... */
   if (entry->busy) entry->doubted = true; /* ... what a group under way denies */
   weir_table_hide_denial(limiter->table, entry);
+  if (weir_record_bars(limiter, entry) && limiter->known->drop != NULL)
+    limiter->known->drop(limiter, entry);
   weir_lock_leave(&entry->shard->lock);
 }
 

@@ -165,12 +165,12 @@ weir_status weir_limiter_check_limits(const weir_limiter *limiter, weir_message 
     return WEIR_BAD_RULE;
   }
   for (size_t i = 0; i < stack->count; i++) {
-    if (stack->rules[i].lease_us == 0) continue;
-    weir_message_set(
-        message,
-        "option limits_us with lease= in rule %zu: what is charged ahead would outlive "
-        "a limit, and accepted is one of them",
-        i + 1);
+    const weir_rule *rule = &stack->rules[i];
+    if (rule->lease_us == 0 || !weir_rule_is_held(rule)) continue;
+    weir_message_set(message,
+                     "option limits_us with lease= in rule %zu (%s): a place that is kept would "
+                     "outlive a limit, and accepted is one of them",
+                     i + 1, weir_rule_kind_name(rule->kind));
     return WEIR_BAD_RULE;
   }
   return WEIR_OK;

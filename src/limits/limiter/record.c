@@ -1,8 +1,8 @@
 /* Records of keys: reading them beside a decision. record.h says what they are.
  *
- *     take_group ──> must_read ──┬──> known ──────────────> the machine starts, with that limit
- *                                ├──> rides: GET leaves with the charge ──> absorb ──> the machine goes on
- *                                └──> GET leaves alone ──> absorb ──> the machine starts
+ *     take_group ──> seek ──┬──> known ──────────────> the machine starts, with that limit
+ *                           ├──> rides: GET leaves with the charge ──> absorb ──> the machine goes on
+ *                           └──> GET leaves alone ──> absorb ──> the machine starts
  *
  * A record that was read up to T ago (limits_us) is known. What a window is charged is the same under any
  * limit: so the reading costs no trip there, and the answer only says what was admitted. A bucket is charged
@@ -12,7 +12,8 @@
 #include "algorithm/machine.h"
 #include "limiter/limiter.h"
 
-enum { KEPT_S = 600 };
+/* A record that lots are used by is read again with a refill, when so small a part of its time is left. */
+enum { KEPT_S = 600, DUE_PARTS = 8 };
 #define KEPT_US (KEPT_S * INT64_C(1000000))
 
 /* In the place of a limit. */
@@ -110,6 +111,29 @@ static bool answer(const weir_limiter *limiter, int64_t limit, weir_claim *reque
   return limit == BLOCKED || admits;
 }
 
+/* What is charged ahead is of no use under such a limit. */
+static bool bars(int64_t limit) {
+  return limit == BLOCKED || limit == UNLIMITED;
+}
+
+bool weir_record_bars(const weir_limiter *limiter, const weir_memo_entry *entry) {
+  if (limiter->limits_us == 0) return false;
+  const weir_record *record = weir_record_of(limiter, entry);
+  return record->read_us != 0 && bars(limit_of(limiter, record));
+}
+
+bool weir_record_lets(const weir_limiter *limiter, const weir_memo_entry *entry, int64_t now_us) {
+  if (limiter->limits_us == 0) return true;
+  const weir_record *record = weir_record_of(limiter, entry);
+  return is_known(limiter, record, now_us) && !bars(limit_of(limiter, record));
+}
+
+bool weir_record_is_due(const weir_limiter *limiter, const weir_memo_entry *entry, int64_t now_us) {
+  if (limiter->limits_us == 0) return false;
+  int64_t age_us = now_us - weir_record_of(limiter, entry)->read_us;
+  return age_us >= limiter->limits_us - limiter->limits_us / DUE_PARTS;
+}
+
 bool weir_record_recall(const weir_limiter *limiter, const weir_memo_entry *entry,
                         weir_claim *request, int64_t now_us) {
   const weir_record *record = weir_record_of(limiter, entry);
@@ -140,28 +164,39 @@ void weir_record_apply(weir_call *call, weir_group *group) {
 /* --- reading -----------------------------------------------------------------------------------
  */
 
-/* Requests that bring a limit of their own need no record; and what only gives back, is paid on or forgets is
- * done by what is known. */
-bool weir_record_must_read(weir_call *call, weir_group *group) {
-  const weir_limiter *limiter = call->limiter;
-  bool known = is_known(limiter, weir_record_of(limiter, group->entry), group->starts_us);
-  const weir_claim *first = group->requests;
-  if (first->ask.limit != 0 || !(is_asked(first) || charges_more(limiter, &first->ask)))
-    return false;
-  if (known) weir_record_apply(call, group);
-  return !known;
-}
-
-/* Nor is charged what most likely is unlimited still. */
-bool weir_record_may_ride(const weir_limiter *limiter, const weir_group *group) {
+/* What most likely is unlimited still is not charged. And a group that charges ahead cannot begin anew, as it
+ * must where its key is unlimited and other rules have a say. */
+static bool may_ride(const weir_limiter *limiter, const weir_group *group) {
   bool rides = !group->entry->memo->must_peek && group->machine->only_windows &&
+               !(limiter->leases && limiter->stack.count > 1) &&
                limit_of(limiter, weir_record_of(limiter, group->entry)) != UNLIMITED;
   for (size_t i = 0; i < limiter->stack.count; i++)
     rides = rides && weir_rule_keeps_counts(&limiter->stack.rules[i]);
   for (const weir_claim *request = group->requests; request != NULL; request = request->next)
-    rides = rides && request->ask.kind == WEIR_TAKE && request->ask.terms == WEIR_PLAIN &&
-            !request->ask.up_to;
+    rides = rides && (request->ask.kind == WEIR_REFILL ||
+                      (request->ask.kind == WEIR_TAKE && request->ask.terms == WEIR_PLAIN &&
+                       !request->ask.up_to));
   return rides;
+}
+
+/* Requests that bring a limit of their own need no record; and what only gives back, is paid on or forgets is
+ * done by what is known. A refill reads it before it is too old. For one alone no request waits, and perhaps
+ * it charges nothing. */
+weir_record_reads weir_record_seek(weir_call *call, weir_group *group) {
+  const weir_limiter *limiter = call->limiter;
+  weir_memo_entry *entry = group->entry;
+  bool asks = false, refills = false;
+  for (const weir_claim *request = group->requests; request != NULL; request = request->next) {
+    refills = refills || request->ask.kind == WEIR_REFILL;
+    asks = asks || is_asked(request) || charges_more(limiter, &request->ask);
+  }
+  if (group->requests->ask.limit != 0 || !(asks || refills)) return WEIR_RECORD_KNOWN;
+  bool is_due = refills && weir_record_is_due(limiter, entry, group->starts_us);
+  if (!is_due && is_known(limiter, weir_record_of(limiter, entry), group->starts_us)) {
+    weir_record_apply(call, group);
+    return WEIR_RECORD_KNOWN;
+  }
+  return asks && may_ride(limiter, group) ? WEIR_RECORD_RIDES : WEIR_RECORD_FIRST;
 }
 
 void weir_record_plan(weir_call *call, weir_group *group, bool alone) {
@@ -211,15 +246,20 @@ weir_record_read weir_record_absorb(weir_call *call, weir_group *group, bool rod
   int64_t ruled = ruled_by(limiter, limit);
   if (limit != BLOCKED) weir_memo_limits_of(&limiter->stack, entry->memo)->ruled = ruled;
   if (limit != BLOCKED && rode) weir_machine_rule(group->machine, ruled);
+  if (bars(limit) && limiter->known->drop != NULL) limiter->known->drop(limiter, entry);
   weir_lock_leave(&entry->shard->lock);
   return limit == BLOCKED     ? WEIR_RECORD_BLOCKS
          : limit == UNLIMITED ? WEIR_RECORD_LIFTS
                               : WEIR_RECORD_READ;
 }
 
+int64_t weir_record_safe(const weir_limiter *limiter) {
+  return limiter->stack.rules[limiter->steered].most;
+}
+
 void weir_record_end(const weir_limiter *limiter, const weir_group *group, weir_claim *request) {
-  int64_t limit = group->machine->limit;
   weir_verdict *verdict = &request->verdict;
+  int64_t limit = verdict->held > 0 ? weir_record_safe(limiter) : group->machine->limit;
   verdict->limit = limit != 0 ? limit : limiter->stack.rules[limiter->steered].limit;
   if (request->ask.spares != 0 && verdict->status == WEIR_OK && verdict->decision.allowed)
     verdict->decision.source = WEIR_SOURCE_UNLIMITED;
@@ -247,6 +287,8 @@ bool weir_record_tell(const weir_call *call, weir_group *group) {
     bool denied = request->verdict.status == WEIR_OK && !request->verdict.decision.allowed;
     if (group->reads == WEIR_RECORD_DENIES)
       deny(limiter, request, now_us);
+    else if (group->reads == WEIR_RECORD_SPARES && weir_ask_is_ahead(&request->ask))
+      deny(limiter, request, now_us); /* nothing of it was left */
     else if (group->reads == WEIR_RECORD_SPARES)
       admit(limiter, request, now_us);
     else if (denied)

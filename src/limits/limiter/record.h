@@ -31,13 +31,11 @@ static inline weir_record *weir_record_of(const weir_limiter *limiter,
 }
 
 /* Whether a group, whose requests have been taken and whose entry is locked, must read its key's record
- * before it is decided. Else its machine gets the limit that is known, and what that answers by itself
- * leaves the group: then it may be empty. */
-bool weir_record_must_read(weir_call *call, weir_group *group);
+ * before it is decided: with its charge, which is the same under any limit, or first. KNOWN: its machine gets
+ * the limit that is known, and what that answers by itself leaves the group: then it may be empty. */
+weir_record_reads weir_record_seek(weir_call *call, weir_group *group);
 
-/* Plans the reading: with the first operations of a group whose charge is the same under any limit, which
- * have been planned; else alone. */
-bool weir_record_may_ride(const struct weir_limiter *limiter, const weir_group *group);
+/* Plans the reading, behind the first operations of the group, which have been planned; or alone. */
 void weir_record_plan(weir_call *call, weir_group *group, bool alone);
 
 /* Takes in the answer, which is the last of the group's operations, and takes that off. READ: it is known
@@ -52,13 +50,21 @@ typedef enum weir_record_read {
 weir_record_read weir_record_absorb(weir_call *call, weir_group *group, bool rode,
                                     weir_operation *read);
 
-/* Of a group that waited for it, and whose entry is locked: as weir_record_must_read() does of one that is
- * known. */
+/* Of a group that waited for it, and whose entry is locked: as weir_record_seek() does of one that is known. */
 void weir_record_apply(weir_call *call, weir_group *group);
 
 /* Of a group that is decided: a request is told by which limit, and where it is admitted that a rule was
- * spared. */
+ * spared. Of what was charged ahead the limit is not known: then the largest is safe, as a token of that
+ * takes least of a bucket. */
 void weir_record_end(const weir_limiter *limiter, const weir_group *group, weir_claim *request);
+int64_t weir_record_safe(const weir_limiter *limiter);
+
+/* Of a locked entry, in any limiter: whether its key is known to be blocked, or unlimited, so that nothing is
+ * charged ahead for it; whether what was charged ahead may be used now, as its record is known and says
+ * nothing of that; and whether it should be read again, which is before it must be. */
+bool weir_record_bars(const weir_limiter *limiter, const weir_memo_entry *entry);
+bool weir_record_lets(const weir_limiter *limiter, const weir_memo_entry *entry, int64_t now_us);
+bool weir_record_is_due(const weir_limiter *limiter, const weir_memo_entry *entry, int64_t now_us);
 
 /* A group that rode is decided: requests that its record answers by itself are told so. True: it is to be
  * started anew, as its key is unlimited and other rules have a say. */

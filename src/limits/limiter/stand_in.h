@@ -10,8 +10,8 @@
  *
  * Whatever gets an entry, or a group, has its shard locked. One that knows needs `answer`, `deny` and
  * `after`; one that diverts needs `divert`, `wrap`, `after`, `forget` and `let_go`. Any other of its own may
- * be NULL: nothing is to be done. Only the one that knows is asked for `room`, `came`, `begin`, `absorb` and
- * `led`.
+ * be NULL: nothing is to be done. Only the one that knows is asked for `room`, `came`, `begin`, `absorb`,
+ * `drop` and `led`.
  */
 #ifndef WEIR_LIMITER_STAND_IN_H
 #define WEIR_LIMITER_STAND_IN_H
@@ -58,8 +58,10 @@ typedef struct weir_stand_in {
   void (*wrap)(weir_call *call, weir_group *group);
   void (*after)(weir_call *call, weir_group *group);
 
-  /* The clock was set back: what it has of the key means nothing more. */
+  /* The clock was set back: what it has of the key means nothing more. And the key is blocked: nothing more
+   * may be admitted by it. */
   void (*forget)(struct weir_limiter *limiter, weir_memo_entry *entry);
+  void (*drop)(struct weir_limiter *limiter, weir_memo_entry *entry);
 
   /* The table gives the entry up, `last`: as none else makes room. The one that diverts lets go. */
   weir_parting (*let_go)(struct weir_limiter *limiter, weir_memo_entry *entry, bool last);

@@ -629,7 +629,11 @@ bool weir_stock_owes(weir_stock *stock, const weir_lease *lease, int64_t now_us)
 }
 
 void weir_stock_end(weir_stock *stock, const weir_lease *lease) {
-  for (size_t i = 0; i < WEIR_LOTS && lease->gives_back; i++)
+  if (lease->gives_back) weir_stock_drop(stock, lease);
+}
+
+void weir_stock_drop(weir_stock *stock, const weir_lease *lease) {
+  for (size_t i = 0; i < WEIR_LOTS; i++)
     end_lot(stock, lease, i);
 }
 

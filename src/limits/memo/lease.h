@@ -227,6 +227,9 @@ bool weir_stock_owes(weir_stock *stock, const weir_lease *lease, int64_t now_us)
 /* Ends all lots: an idle process gives them back. */
 void weir_stock_end(weir_stock *stock, const weir_lease *lease);
 
+/* The same where nothing of it may be used any more: what cannot go back is lost. */
+void weir_stock_drop(weir_stock *stock, const weir_lease *lease);
+
 /* Takes out what is owed longest, with its places by rule; false: nothing is. */
 bool weir_stock_take_owed(weir_stock *stock, const weir_lease *lease, weir_lot *lot,
                           int64_t places[WEIR_RULES_MOST]);

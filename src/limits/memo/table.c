@@ -64,12 +64,14 @@ void weir_table_destroy(weir_table *table) {
 }
 
 static weir_shard *create_shard(const weir_table *table) {
-  size_t bytes = sizeof(weir_shard) + table->rules * sizeof(weir_pool);
+  size_t own = sizeof(weir_shard) + table->rules * sizeof(weir_pool);
+  size_t bytes = own + table->owner.shard_bytes;
   bytes = (bytes + WEIR_SHARD_ALIGNMENT - 1) / WEIR_SHARD_ALIGNMENT * WEIR_SHARD_ALIGNMENT;
   weir_shard *shard = aligned_alloc(WEIR_SHARD_ALIGNMENT, bytes);
   if (shard == NULL) return NULL;
   memset(shard, 0, bytes);
   shard->most = table->shard_keys;
+  shard->of_owner = (char *)shard + own;
   shard->buckets = shard->own;
   shard->bucket_mask = WEIR_OWN_BUCKETS - 1;
   return shard;

@@ -75,6 +75,7 @@ struct weir_shard {
   weir_decided decided;  /* under this lock */
   weir_memo_entry *own[WEIR_OWN_BUCKETS];
   int64_t halves_us; /* when the pools are next */
+  void *of_owner;    /* its shard_bytes, which were zeroed */
   weir_pool pools[]; /* by rule */
 };
 
@@ -92,7 +93,8 @@ typedef enum weir_parting {
 /* Whose entries they are. */
 typedef struct weir_table_owner {
   void *limiter;
-  size_t bytes; /* behind each memo */
+  size_t bytes;       /* behind each memo */
+  size_t shard_bytes; /* with each shard */
   bool
       awake; /* a thread that refills has a shard's lock now and then: who waits for it does not sleep */
   void (*begin)(weir_memo_entry *entry, void *behind); /* NULL: nothing is to be done */

@@ -242,7 +242,8 @@ static void say_as_in_file(weir_message *message) {
   static const char option[] = "option limits_us";
   if (strncmp(message->text, option, sizeof option - 1) != 0) return;
   snprintf(message->text, sizeof message->text,
-           "limits: store is accepted where one rule of the text has most=, and none lease=; "
+           "limits: store is accepted where one rule of the text has most=, and no in-flight one "
+           "lease=; "
            "most: gives it to each rule of a text, so with several write it behind one of them");
 }
 

@@ -32,12 +32,14 @@ typedef struct weir_limit_work {
   weir_message message;
 } weir_limit_work;
 
-/* Nobody reads the limits of a rule that charges ahead: what it holds would outlive them. */
+/* Nobody reads the limits of a rule whose places are kept for a while: those would outlive them. */
 static weir_status refuse_leases(const weir_limiter *limiter, weir_message *message) {
+  static const char held[] = "in-flight:";
   for (size_t i = 0; i < weir_limiter_rules(limiter); i++) {
     weir_rule_info rule = WEIR_RULE_INFO_INIT;
     weir_limiter_read_rule(limiter, i, &rule);
-    if (strstr(rule.text, ",lease=") == NULL) continue;
+    if (strncmp(rule.text, held, sizeof held - 1) != 0 || strstr(rule.text, ",lease=") == NULL)
+      continue;
     snprintf(message->text, sizeof message->text,
              "limits of keys of %s: accepted is the rule without lease=, as its limiters have it",
              rule.text);
