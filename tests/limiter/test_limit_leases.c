@@ -145,6 +145,58 @@ static void who_blocks_a_key_gives_its_lots_back(void **state) {
   on_all(block_itself, RULES);
 }
 
+/* Once its record is read, nothing more is charged, and nothing of what was is used. */
+static void lift(held *h, size_t rule) {
+  bool bucket = rule == WINDOWS;
+  set(h->writer, WEIR_KEY_LIMIT_UNLIMITED, 0);
+  world_set(&h->w, AGE_US);
+  uint64_t used = lease_counts(h->w.limiter).lease_used;
+  uint64_t charged = lease_counts(h->w.limiter).allowed;
+  for (int i = 0; i < 2 * HELD; i++)
+    assert_int_equal(world_take(&h->w, "k", LIMIT).source, WEIR_SOURCE_UNLIMITED);
+  assert_int_equal(weir_limiter_return_leases(h->w.limiter, NULL), WEIR_OK);
+  weir_limiter_counts counts = lease_counts(h->w.limiter);
+  assert_int_equal(lease_held(h->w.limiter), 0);
+  assert_int_equal(counts.lease_used, used);
+  assert_true((bucket ? counts.lease_lost : counts.lease_returned) >= HELD - 1);
+  set(h->writer, WEIR_KEY_LIMIT_NUMBER, LIMIT);
+  world_set(&h->w, 2 * AGE_US);
+  weir_decision again = world_take(&h->w, "k", 1);
+  assert_true(again.allowed);
+  if (!bucket) assert_int_equal(again.remaining, LIMIT - (int64_t)charged - 1);
+}
+
+static void an_unlimited_key_gives_its_lots_back(void **state) {
+  (void)state;
+  on_all(lift, WINDOWS);
+}
+
+/* Of several rules one lets go, and the others count on, without lots. */
+static void other_rules_count_on(void **state) {
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    held h;
+    hold_some(&h, store, "fixed-window:10/1h,lease=1s,most=1000000;quota:2000/1d,lease=1s");
+    set(h.writer, WEIR_KEY_LIMIT_UNLIMITED, 0);
+    world_set(&h.w, AGE_US);
+    int64_t admitted = 0;
+    for (weir_decision decision; admitted < LIMIT; admitted++) {
+      decision = world_take(&h.w, "k", 1);
+      if (decision.allowed) assert_int_equal(decision.source, WEIR_SOURCE_UNLIMITED);
+      if (!decision.allowed) assert_int_equal(decision.limit, 2000);
+      if (!decision.allowed) break;
+    }
+    uint64_t all = lease_counts(h.w.limiter).allowed;
+    assert_int_equal(weir_limiter_return_leases(h.w.limiter, NULL), WEIR_OK);
+    assert_int_equal(lease_held(h.w.limiter), 0);
+    assert_int_equal(all, 2000);
+    set(h.writer, WEIR_KEY_LIMIT_NUMBER, LIMIT);
+    world_set(&h.w, 2 * AGE_US);
+    assert_false(world_take(&h.w, "k", 1).allowed);
+    let_go(&h);
+  }
+}
+
 /* --- other limits -------------------------------------------------------------------------------
  */
 
@@ -198,6 +250,8 @@ int main(void) {
       cmocka_unit_test(lots_do_not_keep_a_record_alive),
       cmocka_unit_test(a_key_that_is_blocked_gives_its_lots_back),
       cmocka_unit_test(who_blocks_a_key_gives_its_lots_back),
+      cmocka_unit_test(an_unlimited_key_gives_its_lots_back),
+      cmocka_unit_test(other_rules_count_on),
       cmocka_unit_test(what_is_held_under_a_lower_limit_is_used_up),
       cmocka_unit_test(classes_go_by_the_limit_of_their_key),
   };

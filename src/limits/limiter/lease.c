@@ -385,9 +385,10 @@ static bool add_held(weir_limiter *limiter, weir_stock *stock, int64_t now_us,
   int64_t held = request->verdict.held;
   bool decided = request->verdict.status == WEIR_OK;
   bool some_fits = decided && !decision->allowed && request->ask.up_to;
+  bool is_charged = decision->allowed && decision->source != WEIR_SOURCE_UNLIMITED;
   int64_t at_us = some_fits ? now_us : decision->at_us;
   if (held == 0) return true;
-  if (request->ask.kind == WEIR_TAKE && decided && (decision->allowed || some_fits)) {
+  if (request->ask.kind == WEIR_TAKE && decided && (is_charged || some_fits)) {
     if (!weir_stock_holds(stock, at_us)) return some_fits;
     int64_t held_us = stock->lots[WEIR_LOT_HELD].stamp_us;
     weir_stock_spend(stock, held);

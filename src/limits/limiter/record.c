@@ -68,7 +68,8 @@ static void admit(const weir_limiter *limiter, weir_claim *request, int64_t now_
       .rule = (uint32_t)limiter->steered,
       .limit = limit,
       .remaining = limit,
-      .cost = request->ask.costs != NULL ? WEIR_OWN_COSTS : request->verdict.charge,
+      .cost = request->ask.costs != NULL ? WEIR_OWN_COSTS
+                                         : request->verdict.held + request->verdict.charge,
       .at_us = now_us,
   };
   request->verdict.status = WEIR_OK;
