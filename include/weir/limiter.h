@@ -66,6 +66,9 @@ typedef struct weir_limiter weir_limiter;
  *                    most=M, LIMIT and debt or more: the largest limit that this name will ever have. Rules
  *                    that are alike but for their limits then share their counts, whatever those
  *                    limits become. What a process decides by this rule does not change by it
+ *                    tiers=NAME:LIMIT|..., 1 to 16 of them, with most=: names for limits of keys
+ *                    (weir_limiter_set_limits()), each up to most=. NAME is 1 to 32 of A-Z a-z 0-9 _ . -,
+ *                    begins with no digit, and is not absent, none, blocked or unlimited
  *
  *                    classes=NAME:PART|..., 1 to 8 of them, each with more than the one before it: classes
  *                    of requests, which a request says by weir_extra. One of a class is admitted as if
@@ -377,7 +380,8 @@ typedef struct weir_limiter_counts {
   /* Limits of keys that were there and are not any more, by eviction, a restart, a flush or their end: each
    * is believed for 10 minutes more. */
   uint64_t limits_lost;
-  uint64_t by_unlimited; /* beside by_store and the like: admitted, as their key is unlimited */
+  uint64_t by_unlimited;  /* beside by_store and the like: admitted, as their key is unlimited */
+  uint64_t tiers_unknown; /* limits of keys that were read and name no tier of the rule */
 } weir_limiter_counts;
 
 #define WEIR_LIMITER_COUNTS_INIT WEIR_SIZED(weir_limiter_counts)
@@ -519,14 +523,18 @@ typedef enum weir_limit_kind {
   /* The rule has no say, and counts nothing of the key: decisions have WEIR_SOURCE_UNLIMITED, and their limit
    * and remaining are what most= gives, which is also the most that one request may cost. Not where the rule
    * shares a log with another one (WEIR_BAD_ARGUMENT). */
-  WEIR_KEY_LIMIT_UNLIMITED
+  WEIR_KEY_LIMIT_UNLIMITED,
+  /* That of tiers= of the rule with this name, of which `limit` is a number (weir_limiter_parse_limit()). Who has
+   * another limit for the tier goes by that. Where the rule has none of the name it is as if there were no record,
+   * and tiers_unknown counts each reading. */
+  WEIR_KEY_LIMIT_TIER
 } weir_limit_kind;
 
 typedef struct weir_limit {
   const void *key;
   size_t key_length;
   unsigned kind;      /* enum weir_limit_kind */
-  int64_t limit;      /* of a number; else 0 */
+  int64_t limit;      /* of a number, or a tier; else 0 */
   int64_t for_us;     /* in: its end, by the store's clock; 0: 400 days. Out: 0 */
   weir_status status; /* out */
 } weir_limit;
@@ -543,14 +551,17 @@ WEIR_EXPORT weir_status weir_limiter_read_limit(weir_limiter *limiter, weir_limi
                                                 weir_message *message);
 
 /* A limit as text: a number, which may have the period of its rule behind it ("500", "500/1m"), "blocked",
- * "unlimited" or "none". Reads it: writes kind and limit. WEIR_BAD_ARGUMENT: it is none, or none that the limiter takes. */
+ * "unlimited", "none", or the name of a tier. Reads it: writes kind and limit. WEIR_BAD_ARGUMENT: it is none, or none that the limiter takes. */
 WEIR_EXPORT weir_status weir_limiter_parse_limit(const weir_limiter *limiter, const char *text,
                                                  size_t length, weir_limit *limit,
                                                  weir_message *message);
 
-/* The same text of kind and limit, the number without its period; "absent", and "of a later version". */
-enum { WEIR_LIMIT_TEXT_BYTES = 24 };
+/* The same text of kind and limit, the number without its period; "absent", and "of a later version". Of a tier
+ * the limiter tells the name, or "an unknown tier", where it has none of it; the first says "a tier". */
+enum { WEIR_LIMIT_TEXT_BYTES = 24, WEIR_LIMIT_NAME_BYTES = 40 };
 WEIR_EXPORT void weir_limit_format(const weir_limit *limit, char text[WEIR_LIMIT_TEXT_BYTES]);
+WEIR_EXPORT void weir_limiter_format_limit(const weir_limiter *limiter, const weir_limit *limit,
+                                           char text[WEIR_LIMIT_NAME_BYTES]);
 
 /* Whether weir_decide_all() accepts these limiters together, whatever the keys: for programs that are
  * told them by a configuration. Asks no store. WEIR_BAD_ARGUMENT, with what is wrong in `message`: a

@@ -278,7 +278,7 @@ static weir_limit draw_limit(api_thread *thread, weir_limiter *limiter) {
   api_request(thread, limiter, &drawn);
   return (weir_limit){.key = drawn.request.key,
                       .key_length = drawn.request.key_length,
-                      .kind = api_chance(thread, 5),
+                      .kind = api_chance(thread, 7),
                       .limit = (int64_t)api_chance(thread, 4),
                       .for_us = (int64_t)api_chance(thread, 2) * 2000000};
 }
@@ -301,7 +301,8 @@ static void call_read_limit(api_thread *thread) {
 }
 
 static void call_parse_limit(api_thread *thread) {
-  static const char *const texts[] = {"500", "500/1m", "0", "blocked", "none", "", "9/", "-1"};
+  static const char *const texts[] = {"500", "500/1m", "0",  "blocked",   "none",
+                                      "",    "9/",     "-1", "unlimited", "gold"};
   weir_limiter *limiter = api_limiter(thread);
   weir_message *message = api_message(thread);
   const char *text = texts[api_chance(thread, sizeof texts / sizeof *texts)];
@@ -314,6 +315,13 @@ static void call_format_limit(api_thread *thread) {
   char text[WEIR_LIMIT_TEXT_BYTES];
   weir_limit limit = draw_limit(thread, api_limiter(thread));
   weir_limit_format(&limit, text);
+}
+
+static void call_name_limit(api_thread *thread) {
+  char text[WEIR_LIMIT_NAME_BYTES];
+  weir_limiter *limiter = api_limiter(thread);
+  weir_limit limit = draw_limit(thread, limiter);
+  weir_limiter_format_limit(limiter, &limit, text);
 }
 
 const api_call api_decisions[] = {
@@ -336,6 +344,7 @@ const api_call api_decisions[] = {
     {"weir_limiter_read_limit", 6, call_read_limit},
     {"weir_limiter_parse_limit", 6, call_parse_limit},
     {"weir_limit_format", 6, call_format_limit},
+    {"weir_limiter_format_limit", 6, call_name_limit},
     {"weir_limiter_return_leases", 6, call_return_leases},
     {NULL, 0, NULL},
 };

@@ -49,7 +49,7 @@ async function batches(store) {
 }
 
 async function limits(store) {
-  const rule = 'fixed-window:10/400d,most=100,name=limits';
+  const rule = 'fixed-window:10/400d,most=100,tiers=gold:50|silver:20,name=limits';
   const [limiter, other] = [new Limiter(store, rule, { limitsEvery: 0.01 }), new Limiter(store, rule, { limitsEvery: 0.01 })];
   const strict = new Limiter(store, rule, { limitsEvery: 0.01, absent: 'deny' });
   assert.strictEqual(await limiter.getLimit('a'), null);
@@ -64,6 +64,8 @@ async function limits(store) {
   }
   const free = await limiter.take('free', { cost: 90 });
   assert.deepStrictEqual([free.source, free.limit, free.remaining, await other.getLimit('free')], ['unlimited', 100, 100, 'unlimited']);
+  await other.setLimit('tiered', 'gold');
+  assert.deepStrictEqual([await limiter.getLimit('tiered'), (await limiter.peek('tiered')).limit], ['gold', 50]);
   await other.unsetLimit('b');
   await other.unsetLimit('free');
   await other.setLimit('a', 'none');
@@ -114,7 +116,7 @@ async function badInput() {
   }
   assert.strictEqual((await limiter.peek('a')).remaining, 10);
   for (const [limit, error] of [[0, /say "blocked"/], [-1, /a limit of -1/], [101, /the limit of "a": a limit of 101/], [2 ** 63, /a limit of/], [1.5, /whole number/],
-    [NaN, /whole number/], [true, /whole number/], [null, /whole number/], [undefined, /whole number/], ['Blocked', /"blocked", "unlimited" or "none"/]]) {
+    [NaN, /whole number/], [true, /whole number/], [null, /whole number/], [undefined, /whole number/], ['Blocked', /"blocked", "unlimited" or "none", or a tier of the rule/]]) {
     await assert.rejects(limiter.setLimits([['good', 1], ['a', limit]]), { message: error });
   }
   assert.strictEqual(await limiter.getLimit('good'), null); // nothing is set where one is wrong

@@ -119,7 +119,7 @@ class EveryStore(unittest.TestCase):
 
     def test_limits_of_keys(self):
         def work(store):
-            rule = "fixed-window:10/400d,most=100"
+            rule = "fixed-window:10/400d,most=100,tiers=gold:50|silver:20"
             limiter, other = [weir.Limiter(store, rule, limits_every=0.01) for _ in range(2)]
             self.assertIsNone(limiter.get_limit("a"))
             limiter.set_limit("a", 3)
@@ -131,6 +131,8 @@ class EveryStore(unittest.TestCase):
                 self.assertEqual([each.get_limit(key) for key in ("a", "b", "7", b"\0c", "d")], [3, "blocked", 70, 100, None])
                 self.assertEqual([each.peek(key).limit for key in ("a", "b", "7", b"\0c", "d")], [3, 0, 70, 100, 10])
             self.assertFalse(limiter.take("b"))
+            other.set_limits({"c": "gold", "d2": "silver"})
+            self.assertEqual((limiter.get_limit("c"), limiter.peek("c").limit, limiter.peek("d2").limit), ("gold", 50, 20))
             free = limiter.take("free", 90)
             self.assertEqual((free.source, free.limit, free.remaining, other.get_limit("free")), ("unlimited", 100, 100, "unlimited"))
             other.unset_limit("free")
@@ -220,7 +222,7 @@ class BadInput(unittest.TestCase):
     def test_limits_of_keys(self):
         for wrong, kind, text in ((0, weir.Error, 'say "blocked"'), (-1, weir.Error, "a limit of -1"), (101, weir.Error, "1 to 100"),
                                   (2**63, weir.Error, "a limit of"), (1.5, TypeError, "not float"), (math.nan, TypeError, "not float"),
-                                  (True, TypeError, "not bool"), (None, TypeError, "NoneType"), ("Blocked", ValueError, '"blocked", "unlimited" or "none"')):
+                                  (True, TypeError, "not bool"), (None, TypeError, "NoneType"), ("Blocked", ValueError, '"blocked", "unlimited" or "none", or a tier of the rule')):
             with self.subTest(wrong):
                 raised(kind, text, self.limiter.set_limit, "a", wrong)
                 raised(kind, text, self.limiter.set_limits, {"good": 1, "a": wrong})

@@ -16,9 +16,10 @@ async function main(): Promise<void> {
   console.log(left, why, status, (null as NoPlaceError | null)?.decision.limit);
   const said: Decision = await limiter.take('alice', { class: 'batch', limit: 50, tenant: Buffer.from('north') });
   await limiter.setLimits(new Map<string, number | 'blocked'>([['alice', 500], ['mallory', 'blocked']]), { ttl: 3600 });
-  const now: number | 'blocked' | 'none' | null = await limiter.getLimit('alice');
+  const now: number | string | null = await limiter.getLimit('alice');
   console.log(said, now, new Limiter(store, 'quota:9/1h,most=99', { limitsEvery: 1, absent: 'deny' }).classes.length);
-  await limiter.setLimit('alice', 'open'); // refused: no limit
+  await limiter.setLimit('alice', 'gold');
+  await limiter.setLimit('alice', true); // refused: no limit
   await limiter.take('alice', { class: 7 }); // refused: a name
   new Limiter(store, 'quota:9/1h', { falback: 'deny' }); // refused: no such option
   const wrong: number = decision.remaining; // refused: it may be null

@@ -109,6 +109,15 @@ class OnMemcached(Taking):
         self.assertEqual(self.limit(rule, "load", "-", stdin=f"{self.key}\t8\n\n".encode()), "1 set")
         self.assertEqual(self.limit(rule, "get", self.key), "8")
 
+    def test_a_key_is_of_a_tier(self):
+        rule, raised = [f"fixed-window:2/1h,most=5000,tiers=gold:{gold}|silver:40" for gold in (400, 900)]
+        self.limit(rule, "load", "-", stdin=f"{self.key}\tgold\n".encode())
+        self.assertEqual((self.limit(rule, "get", self.key), self.ask("take", rule, "--key-limits")["limit"]), ("gold", 400))
+        self.assertEqual(self.ask("take", raised, "--key-limits")["limit"], 900)
+        other = "fixed-window:2/1h,most=5000"
+        self.assertEqual((self.limit(other, "get", self.key), self.ask("peek", other, "--key-limits")["limit"]), ("an unknown tier", 2))
+        self.assertIn("blocked, unlimited and none, and the tiers gold and silver", self.limit(rule, "set", "k", "bronze", status=2))
+
     def test_the_limit_of_a_key_is_gone_by(self):
         rule = "fixed-window:2/1h,most=5000"
         self.limit(rule, "set", self.key, "500")

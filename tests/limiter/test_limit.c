@@ -121,21 +121,37 @@ static void set(weir_limiter *limiter, const char *key, unsigned kind, int64_t l
 }
 
 /* Costs that never fit, requests that are content with less and looks among them. The limit comes with
- * the request, or it is set for the key by another process, a second before. */
+ * the request, or it is set for the key by another process, a second before, as a number or by a tier. */
+enum { BROUGHT, IS_SET, BY_TIER };
+
 static const char *const class_names[3] = {NULL, "low", "high"};
 
-static void check_family(int store, const family *of, bool is_set) {
-  char urls[2][STORE_URL_BYTES], text[TEXT_BYTES], where[TEXT_BYTES];
+static void set_tier(weir_limiter *limiter, const char *key, const char *name) {
+  weir_limit one = {.key = key, .key_length = strlen(key)};
+  weir_message why = {""};
+  if (weir_limiter_parse_limit(limiter, name, strlen(name), &one, &why) != WEIR_OK ||
+      weir_limiter_set_limits(limiter, &one, 1, &why) != WEIR_OK)
+    fail_msg("%s", why.text);
+}
+
+static void check_family(int store, const family *of, int how) {
+  bool is_set = how != BROUGHT;
+  char urls[2][STORE_URL_BYTES], text[2 * TEXT_BYTES], where[TEXT_BYTES];
+  static const char *const tiers[LIMITS] = {"t0", "t1", "t2", "t3"};
   weir_limiter_options options = patient(), plain = patient();
   world limited, ruled;
   uint32_t seed = 7;
   int64_t at_us = 0;
   if (is_set) options.limits_us = SECOND_US;
-  world_open(&limited, stores_url(store, urls[0]), write_rule(of, 0, text), &options);
   world_open(&ruled, stores_url(store, urls[1]), write_rule(of, 0, text), &plain);
+  if (how == BY_TIER)
+    snprintf(text + strlen(text), TEXT_BYTES,
+             ",tiers=t0:%" PRId64 "|t1:%" PRId64 "|t2:%" PRId64 "|t3:%" PRId64, of->limits[0],
+             of->limits[1], of->limits[2], of->limits[3]);
+  world_open(&limited, stores_url(store, urls[0]), text, &options);
   weir_limiter *writer = world_limiter(&limited, text, &plain);
   snprintf(where, sizeof where, "%s on %s%s", of->name, stores[store].name, is_set ? ", set" : "");
-  for (int n = 0, i = 0; n < REQUESTS; n++) {
+  for (int n = 0, i = 0; n < (how == BY_TIER ? REQUESTS / 2 : REQUESTS); n++) {
     bool changes = !is_set || chance(&seed, 4) == 0;
     if (changes) i = (int)chance(&seed, LIMITS);
     uint32_t what = chance(&seed, 10);
@@ -143,11 +159,11 @@ static void check_family(int store, const family *of, bool is_set) {
     const char *class_name = class_names[chance(&seed, 3)];
     weir_request request = ask(1 + chance(&seed, (uint32_t)of->cost_most), flags);
     at_us += chance(&seed, 12) == 0 ? 20 * SECOND_US : chance(&seed, 500000);
-    if (is_set && changes) {
+    if (how == BY_TIER && changes) set_tier(writer, "k", tiers[i]);
+    if (how == IS_SET && changes)
       set(writer, "k", i == 0 ? WEIR_KEY_LIMIT_NONE : WEIR_KEY_LIMIT_NUMBER,
           i == 0 ? 0 : of->limits[i]);
-      at_us += SECOND_US;
-    }
+    if (is_set && changes) at_us += SECOND_US;
     world_set(&limited, at_us);
     world_set(&ruled, at_us);
     int64_t limit = i == 0 || is_set ? 0 : of->limits[i];
@@ -163,14 +179,21 @@ static void a_limit_decides_as_a_rule_with_it(void **state) {
   (void)state;
   for (int store = 0; store < STORES; store++)
     for (size_t i = 0; i < FAMILIES; i++)
-      check_family(store, &families[i], false);
+      check_family(store, &families[i], BROUGHT);
 }
 
 static void a_limit_that_is_set_decides_as_a_rule_with_it(void **state) {
   (void)state;
   for (int store = 0; store < STORES; store++)
     for (size_t i = 0; i < FAMILIES; i++)
-      check_family(store, &families[i], true);
+      check_family(store, &families[i], IS_SET);
+}
+
+static void a_tier_decides_as_a_rule_with_its_limit(void **state) {
+  (void)state;
+  for (int store = 0; store < STORES; store++)
+    for (size_t i = 0; i < FAMILIES; i++)
+      check_family(store, &families[i], BY_TIER);
 }
 
 /* --- limits of keys ----------------------------------------------------------------------------
@@ -178,6 +201,53 @@ static void a_limit_that_is_set_decides_as_a_rule_with_it(void **state) {
 
 static weir_limiter_options reading(void) {
   return (weir_limiter_options){.deadline_us = 20 * SECOND_US, .limits_us = SECOND_US};
+}
+
+static void refuse_set(weir_limiter *limiter, weir_limit one, weir_status status, const char *why) {
+  weir_message message = {""};
+  assert_int_equal(weir_limiter_set_limits(limiter, &one, 1, &message), status);
+  if (strstr(message.text, why) == NULL) fail_msg("\"%s\" does not say \"%s\"", message.text, why);
+}
+
+#define TIERED(tiers) "fixed-window:5/1m,name=a,most=100,tiers=" tiers
+
+/* Who has another limit for a tier goes by that; who has none of the name, as if no limit were set. */
+static void a_tier_is_what_each_limiter_says(void **state) {
+  weir_limiter_options options = reading(), closed = reading();
+  (void)state;
+  closed.flags = WEIR_ABSENT_DENIES;
+  for (int store = 0; store < STORES; store++) {
+    char url[STORE_URL_BYTES], text[WEIR_LIMIT_NAME_BYTES];
+    weir_limiter_counts counts = WEIR_LIMITER_COUNTS_INIT;
+    weir_limit read = {.key = "k", .key_length = 1};
+    world w;
+    world_open(&w, stores_url(store, url), TIERED("gold:50|silver:20"), &options);
+    weir_limiter *raised = world_limiter(&w, TIERED("gold:80"), &options);
+    weir_limiter *lacking = world_limiter(&w, TIERED("silver:20"), &options);
+    weir_limiter *denying = world_limiter(&w, TIERED("silver:20"), &closed);
+    set_tier(w.limiter, "k", "gold");
+    assert_int_equal(world_take(&w, "k", 1).limit, 50); /* it has set it itself */
+    world_set(&w, SECOND_US);
+    assert_int_equal(world_take(&w, "k", 1).limit, 50);
+    assert_int_equal(limiter_take(raised, "k", 1).limit, 80);
+    assert_int_equal(limiter_take(lacking, "k", 1).limit, 5);
+    assert_false(limiter_take(denying, "k", 1).allowed);
+    weir_limiter_read_counts(lacking, &counts);
+    assert_int_equal(counts.tiers_unknown, 1);
+    weir_limiter_read_counts(w.limiter, &counts);
+    assert_int_equal(counts.tiers_unknown, 0);
+    assert_int_equal(weir_limiter_read_limit(lacking, &read, NULL), WEIR_OK);
+    assert_int_equal(read.kind, WEIR_KEY_LIMIT_TIER);
+    weir_limiter_format_limit(lacking, &read, text);
+    assert_string_equal(text, "an unknown tier");
+    weir_limiter_format_limit(raised, &read, text);
+    assert_string_equal(text, "gold");
+    refuse_set(lacking, read, WEIR_BAD_ARGUMENT, "lacks: accepted are silver");
+    weir_limiter_destroy(raised);
+    weir_limiter_destroy(lacking);
+    weir_limiter_destroy(denying);
+    world_close(&w);
+  }
 }
 
 static void a_record_is_believed_for_its_time(void **state) {
@@ -420,12 +490,6 @@ static void what_is_set_is_read_back(void **state) {
     }
     world_close(&w);
   }
-}
-
-static void refuse_set(weir_limiter *limiter, weir_limit one, weir_status status, const char *why) {
-  weir_message message = {""};
-  assert_int_equal(weir_limiter_set_limits(limiter, &one, 1, &message), status);
-  if (strstr(message.text, why) == NULL) fail_msg("\"%s\" does not say \"%s\"", message.text, why);
 }
 
 static void bad_sets_are_refused(void **state) {
@@ -694,6 +758,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_limit_decides_as_a_rule_with_it),
       cmocka_unit_test(a_limit_that_is_set_decides_as_a_rule_with_it),
+      cmocka_unit_test(a_tier_decides_as_a_rule_with_its_limit),
+      cmocka_unit_test(a_tier_is_what_each_limiter_says),
       cmocka_unit_test(a_record_is_believed_for_its_time),
       cmocka_unit_test(a_record_above_most_counts_as_most),
       cmocka_unit_test(neighbours_have_limits_of_their_own),

@@ -41,9 +41,9 @@ static const struct {
     {"fixed-window:1/99999999999999999999d", "99999999999999999999d", "1ms to 400d"},
     {"fixed-window:1/s,", "\"\"", "count="},
     {"sliding-window:1/s,colour=red", "\"colour\"",
-     "cells=, strict, count=, hold=, lease=, debt=, most=, classes= and name="},
+     "cells=, strict, count=, hold=, lease=, debt=, most=, classes=, tiers= and name="},
     {"token-bucket:1/s,=5", "unknown option \"\"",
-     "burst=, hold=, lease=, debt=, most=, classes= and name="},
+     "burst=, hold=, lease=, debt=, most=, classes=, tiers= and name="},
     {"sliding-window:1/s,cells=3", "cells=3", "1, 2, 4"},
     {"sliding-window:1/s,cells=128", "cells=128", "and 64"},
     {"sliding-window:1/s,cells=0", "cells=0", "1, 2, 4"},
@@ -64,11 +64,11 @@ static const struct {
     {"in-flight:1/999ms", "\"999ms\"", "1s to 1h"},
     {"in-flight:1/61m", "\"61m\"", "1s to 1h"},
     {"in-flight:1/30s,count=all", "option count",
-     "in-flight accepts hold=, lease=, most=, classes= and name="},
+     "in-flight accepts hold=, lease=, most=, classes=, tiers= and name="},
     {"in-flight:1/30s,burst=1", "option burst",
-     "in-flight accepts hold=, lease=, most=, classes= and name="},
+     "in-flight accepts hold=, lease=, most=, classes=, tiers= and name="},
     {"in-flight:1/30s,cells=1", "option cells",
-     "in-flight accepts hold=, lease=, most=, classes= and name="},
+     "in-flight accepts hold=, lease=, most=, classes=, tiers= and name="},
     {"in-flight:1/30s;in-flight:2/30s", "rules 1 and 2", "(if-30000)"},
     {"in-flight:1/30s;fixed-window:2/s,count=all", "in-flight", "count=admitted"},
     {"token-bucket:1/s,burst=0", "burst=0", "1 to 1000000000"},
@@ -143,6 +143,23 @@ static const struct {
     {"sliding-window:1/s;sliding-window:2/s,strict", "rules 1 and 2", "name="},
     {"quota:1/s;quota:2/s,hold=1s", "rules 1 and 2", "name="},
     {"quota:1/s;fixed-window:1/s;quota:1/s", "rules 1 and 3", "name="},
+    {"quota:9/s,most=9,tiers", "option tiers needs a value", "tiers=..."},
+    {"quota:9/s,most=9,tiers=", "tiers=:", "1 to 16 of NAME:LIMIT"},
+    {"quota:9/s,most=9,tiers=a", "tiers=a:", "NAME:LIMIT with | between them"},
+    {"quota:9/s,most=9,tiers=a:0", "tiers=a:0:", "NAME:LIMIT"},
+    {"quota:9/s,most=9,tiers=a:1%", "tiers=a:1%:", "NAME:LIMIT"},
+    {"quota:9/s,most=9,tiers=a:1|", "tiers=a:1|:", "NAME:LIMIT"},
+    {"quota:9/s,most=9,tiers=5m:1", "tiers=5m:1:", "begins with no digit"},
+    {"quota:9/s,most=9,tiers=unlimited:1", "tiers=unlimited:1:", "blocked or unlimited"},
+    {"quota:9/s,most=9,tiers=a:1|b:2|c:3|d:4|e:5|f:6|g:7|h:8|i:9|j:1|k:1|l:1|m:1|n:1|o:1|p:1|q:1",
+     "tiers=a:1", "1 to 16"},
+    {"quota:9/s,tiers=a:1", "tiers= without most=", "accepted are both, or none"},
+    {"quota:9/s,most=9,tiers=a:10", "tier a has a limit of 10", "accepted are 1 to 9"},
+    {"quota:9/s,most=9,tiers=a:1|b:2|a:3", "tier a is given twice", "given twice"},
+    {"token-bucket:100/s,burst=2,most=500,tiers=a:9", "tier a has a limit of 9",
+     "accepted are 50 to 500"},
+    {"shared-window:60000/1m,weights=a:5,most=70000,tiers=a:1", "option tiers belongs to",
+     "shared-window accepts"},
     {"quota:9/s,classes", "option classes needs a value", "classes=..."},
     {"quota:9/s,classes=", "classes=:", "1 to 8 of NAME:PART"},
     {"quota:9/s,classes=a", "classes=a:", "PART is 1% to 100%"},
@@ -258,11 +275,12 @@ static void says_each_thing_in_one_sentence(void **state) {
        "sliding-window:100/1m?"},
       {"token-bucket:1/s,queue=3",
        "rule \"token-bucket:1/s,queue=3\": option queue belongs to "
-       "leaky-bucket: token-bucket accepts burst=, hold=, lease=, debt=, most=, classes= and "
+       "leaky-bucket: token-bucket accepts burst=, hold=, lease=, debt=, most=, classes=, tiers= "
+       "and "
        "name="},
       {"sliding-log:1/s,count=all",
        "rule \"sliding-log:1/s,count=all\": option count belongs to fixed-window, sliding-window "
-       "and quota: sliding-log accepts hold=, most=, classes= and name="},
+       "and quota: sliding-log accepts hold=, most=, classes=, tiers= and name="},
       {"quota:1/s,hold=61s",
        "rule \"quota:1/s,hold=61s\": hold=61s: accepted is a duration from 1ms to 60s (a whole "
        "number and ms, s or m)"},
@@ -275,8 +293,7 @@ static void says_each_thing_in_one_sentence(void **state) {
       {"sliding-log:9/1s,lease=1s",
        "rule \"sliding-log:9/1s,lease=1s\": option lease belongs to fixed-window, sliding-window, "
        "quota, token-bucket, in-flight and shared-window: sliding-log accepts hold=, most=, "
-       "classes= "
-       "and name="},
+       "classes=, tiers= and name="},
       {"token-bucket:20000/1s,burst=2000,lease=1s",
        "rule \"token-bucket:20000/1s,burst=2000,lease=1s\": lease=1s is more than a quarter of "
        "what "

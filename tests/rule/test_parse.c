@@ -266,6 +266,7 @@ static void a_rule_is_written_as_it_would_be_read(void **state) {
       "86399999ms,burst=999999999,hold=59999ms,lease=999ms,name=abcdefghijklmn",
       "sliding-window:5/1m,most=5",
       "sliding-window:1000/1m,classes=batch:60%|free:800,name=a",
+      "sliding-window:1000/1m,most=5000,classes=low:5%,tiers=Free:10|gold:5000|silver:500,name=a",
       "sliding-window:9007199254740992/34559999999ms,cells=64,strict,hold=59999ms,lease=999ms,"
       "debt=9007199254740992,most=9007199254740992,name=abcdefghijklmnopqrstuvwxyz012345",
       "token-bucket:1000000000/86399999ms,burst=999999999,hold=59999ms,lease=999ms,debt=99999999,"
@@ -284,6 +285,9 @@ static void a_rule_is_written_as_it_would_be_read(void **state) {
     assert_string_equal(text, texts[i]);
   }
   char text[WEIR_RULE_TEXT_BYTES];
+  weir_rule tiered = parsed("quota:5/1m,tiers=gold:9|a:5|b:6,most=9");
+  weir_rule_write(&tiered, text);
+  assert_string_equal(text, "quota:5/1m,most=9,tiers=a:5|b:6|gold:9");
   weir_rule rule = parsed("sliding-window:5/60s,count=admitted,cells=4");
   weir_rule_write(&rule, text);
   assert_string_equal(text, "sliding-window:5/1m");

@@ -108,7 +108,7 @@ stores:
   main: {url: "%s"}
   here: {url: "memory:"}
 limiters:
-  api: {store: main, rule: "sliding-window:100/1m,most=5000", limits: store, log_keys: plain, block: [evil]}
+  api: {store: main, rule: "sliding-window:100/1m,most=5000,tiers=gold:900", limits: store, log_keys: plain, block: [evil]}
   plain: {store: main, rule: "sliding-window:100/1m,most=5000"}
   own: {store: here, rule: "quota:1000000/1d"}
 """
@@ -167,6 +167,7 @@ class Sets(unittest.TestCase):
                      (lambda: call(web, "PUT", path, "unlimited"),
                       (200, '{"limiter":"api","limit":"unlimited"}\n'), "unlimited", 5000),
                      (lambda: sets.ask("WEIR.LIMIT", "SET", "api", key, "3"), "+OK", "3", 3),
+                     (lambda: call(web, "PUT", path, "gold"), (200, '{"limiter":"api","limit":"gold"}\n'), "gold", 900),
                      (lambda: sets.ask("WEIR.LIMIT", "SET", "api", key, "unlimited"), "+OK", "unlimited", 5000),
                      (lambda: sets.ask("weir.limit", "unset", "api", key), "+OK", "none", 100),
                      (lambda: sets.ask("WEIR.LIMIT", "SET", "api", key, "9", "FOR", "1d"), "+OK", "9", 9),
@@ -249,9 +250,9 @@ class Sets(unittest.TestCase):
     def test_bad_ones_are_refused(self):
         _, (server,) = self.start("memcached")
         client, web = self.connect(server), self.connect(server, "http")
-        for words, why in ((("api", "alice", "5001"), "a limit of 5001 for sliding-window:100/1m,most=5000: accepted are 1 "),
+        for words, why in ((("api", "alice", "5001"), "a limit of 5001 for sliding-window:100/1m,most=5000,tiers=gold:900: accepted are 1 "),
                            (("api", "alice", "0"), "to deny all, say that it is blocked"),
-                           (("api", "alice", "5/1h"), "which may have /1m behind it, blocked, unlimited and none"),
+                           (("api", "alice", "5/1h"), "which may have /1m behind it, blocked, unlimited and none, and the tiers gold"),
                            (("api", "alice", "unset"), "the limit is no number"),
                            (("api", "alice", "-1"), "the limit is no number"),
                            (("api", "alice", b"5\x00"), "the limit is no number"),
@@ -264,7 +265,7 @@ class Sets(unittest.TestCase):
             self.assertTrue(told.startswith("-ERR") and why in told, (words, told))
         for path, body, status, why in (("/limits/api/alice", '{"limit":5}', 400, "the limit is no number"),
                                         ("/limits/api/alice", "5.0", 400, "the limit is no number"),
-                                        ("/limits/api/alice", "", 400, "a number, blocked, unlimited or none is accepted"),
+                                        ("/limits/api/alice", "", 400, "a number, a tier, blocked, unlimited or none is accepted"),
                                         ("/limits/none/alice", "5", 404, "there is no limiter of this name"),
                                         ("/limits/plain/alice", "5", 400, "accepted is one with limits: store"),
                                         ("/limits/api/" + "a" * 5000, "5", 400, "the key is too long"),

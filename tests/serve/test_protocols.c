@@ -106,7 +106,7 @@ static const char *const outcomes[] = {"allowed", "denied", "costs", "nothing", 
 
 /* ALLOWED and DENIED of a limit: a number, and one that is none. */
 static weir_reply make_limit(outcome how) {
-  return (weir_reply){
+  weir_reply reply = {
       .status = how == FAILED ? WEIR_UNKNOWN_OUTCOME : WEIR_OK,
       .why = how == FAILED ? "the store may have it" : "",
       .of.name = "api",
@@ -115,6 +115,8 @@ static weir_reply make_limit(outcome how) {
       .kind = WEIR_REPLY_LIMIT,
       .is.limit.limit = {.kind = how == DENIED ? WEIR_KEY_LIMIT_BLOCKED : WEIR_KEY_LIMIT_NUMBER,
                          .limit = how == DENIED ? 0 : 500}};
+  weir_limit_format(&reply.is.limit.limit, reply.is.limit.text);
+  return reply;
 }
 
 static const weir_take_stamp stamp = {

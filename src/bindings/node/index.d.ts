@@ -76,8 +76,8 @@ export interface Said {
   tenant?: Key;
 }
 
-/** A number; that all is denied; or the rule's own. */
-export type Limit = number | 'blocked' | 'unlimited' | 'none';
+/** A number; that all is denied, or nothing is counted; the rule's own; or a tier of the rule, by its name. */
+export type Limit = number | 'blocked' | 'unlimited' | 'none' | (string & {});
 
 export interface RequestOptions extends Said {
   /** One for all rules, or one for each. */

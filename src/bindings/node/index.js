@@ -40,6 +40,7 @@ const SECONDS = { deadline: 2, clockError: 3, memoAge: 4, localDenial: 5, leastT
 const COUNTS = { processes: 8, memoKeys: 9, peers: 10 };
 const ABSENT_DENIES = 16;
 const LIMIT_KINDS = [null, 'none', 'number', 'blocked', 'unlimited'];
+const TIER = 5; // behind them
 const LIMIT_WORDS = ['none', 'blocked', 'unlimited'];
 const LIMIT_MOST = 2 ** 53;
 
@@ -85,7 +86,7 @@ function costOf(cost) {
 
 // Which of these a rule accepts the library knows.
 function limitOf(limit, more = '') {
-  if (!Number.isInteger(limit)) throw new TypeError(`a limit is a whole number${more && ', "blocked", "unlimited" or "none"'}`);
+  if (!Number.isInteger(limit)) throw new TypeError(`a limit is a whole number${more && ', "blocked", "unlimited" or "none", or a tier of the rule'}`);
   if (limit < 1 || limit > LIMIT_MOST) throw failed('BAD_ARGUMENT', `a limit of ${limit}: accepted are 1 to most= of the rule${more}`);
   return limit;
 }
@@ -515,8 +516,8 @@ class Limiter {
     }
   }
 
-  // Sets a key's own limit in the store, up to most= of the rule, 'blocked' or 'unlimited': limiters with
-  // limitsEvery go by it. It ends after ttl seconds, and after 400 days without it. Setting it again is always fine.
+  // Sets a key's own limit in the store, up to most= of the rule, 'blocked', 'unlimited' or a tier of the rule:
+  // limiters with limitsEvery go by it. It ends after ttl seconds, and after 400 days without it. Setting it again is always fine.
   async setLimit(key, limit, options) {
     await this.setLimits([[key, limit]], options);
   }
@@ -531,8 +532,9 @@ class Limiter {
     const pairs = Array.from(limits, ([key, limit]) => [keyOf(key), limit]);
     if (pairs.length === 0) return;
     const numbers = pairs.flatMap(([, limit]) => {
-      const kind = LIMIT_WORDS.includes(limit) ? LIMIT_KINDS.indexOf(limit) : 2;
-      return [kind, kind === 2 ? limitOf(limit, '; to deny all, say "blocked"') : 0, forUs];
+      if (LIMIT_WORDS.includes(limit)) return [LIMIT_KINDS.indexOf(limit), 0, forUs];
+      const tier = typeof limit === 'string' ? native.tier(handle, Buffer.from(limit)) : undefined;
+      return tier !== undefined ? [TIER, tier, forUs] : [2, limitOf(limit, '; to deny all, say "blocked"'), forUs];
     });
     try {
       await native.limits(SET_LIMITS, handle, pairs.map(([key]) => key), Float64Array.from(numbers));
@@ -547,11 +549,11 @@ class Limiter {
     await this.setLimits([[key, 'none']]);
   }
 
-  // What the store has for a key: a number, 'blocked', 'unlimited', or 'none', which is the rule's. null: none was
-  // ever set, it has ended, or it was lost.
+  // What the store has for a key: a number, 'blocked', 'unlimited', a tier, or 'none', which is the rule's. null:
+  // none was ever set, it has ended, or it was lost.
   async getLimit(key) {
-    const [kind, limit] = await native.limits(READ_LIMIT, handleOf(this, Limiter), [keyOf(key)], new Float64Array(3));
-    return LIMIT_KINDS[kind] === 'number' ? limit : LIMIT_KINDS[kind];
+    const [kind, limit, text] = await native.limits(READ_LIMIT, handleOf(this, Limiter), [keyOf(key)], new Float64Array(3));
+    return LIMIT_KINDS[kind] === 'number' ? limit : kind < TIER ? LIMIT_KINDS[kind] : text;
   }
 
   // Forgets what was charged to a key.

@@ -674,11 +674,14 @@ static napi_value reservation_value(napi_env env, work *done) {
 }
 
 /* [kind, number] */
-static napi_value limit_value(napi_env env, const weir_limit *limit) {
+static napi_value limit_value(napi_env env, const weir_limiter *limiter, const weir_limit *limit) {
   napi_value made;
-  napi_create_array_with_length(env, 2, &made);
+  char text[WEIR_LIMIT_NAME_BYTES];
+  weir_limiter_format_limit(limiter, limit, text);
+  napi_create_array_with_length(env, 3, &made);
   napi_set_element(env, made, 0, number_value(env, limit->kind));
   napi_set_element(env, made, 1, number_value(env, (double)limit->limit));
+  napi_set_element(env, made, 2, text_value(env, text));
   return made;
 }
 
@@ -704,7 +707,7 @@ static napi_value answer_of(napi_env env, work *done) {
     return made;
   }
   if (done->kind == RESERVE && done->status == WEIR_OK) return reservation_value(env, done);
-  if (done->kind == READ_LIMIT) return limit_value(env, done->limits);
+  if (done->kind == READ_LIMIT) return limit_value(env, done->users[0]->limiter, done->limits);
   if (done->kind == SETTLE_RESERVATION) {
     double *numbers = NULL;
     made = numbers_value(env, done->cost_count, &numbers);
@@ -827,6 +830,26 @@ static napi_value limits(napi_env env, napi_callback_info info) {
   if (whole) return start(env, asked);
   if (asked != NULL) free_work(asked);
   return fail(env, WEIR_NO_MEMORY, NULL);
+}
+
+/* tier(limiter, name): the number of a tier of the rule; undefined: it has none of this name. */
+static napi_value tier(napi_env env, napi_callback_info info) {
+  napi_value argument[ARGUMENTS_MOST];
+  napi_value made;
+  size_t length = 0;
+  weir_limit limit = {.kind = WEIR_KEY_LIMIT_NONE};
+  read_arguments(env, info, argument);
+  thing *limiter = thing_of(env, argument[0]);
+  char *name = bytes_of(env, argument[1], &length);
+  if (limiter == NULL || name == NULL) {
+    free(name);
+    return fail(env, limiter == NULL ? WEIR_BAD_ARGUMENT : WEIR_NO_MEMORY, NULL);
+  }
+  bool found = weir_limiter_parse_limit(limiter->limiter, name, length, &limit, NULL) == WEIR_OK &&
+               limit.kind == WEIR_KEY_LIMIT_TIER;
+  free(name);
+  napi_get_undefined(env, &made);
+  return found ? number_value(env, (double)limit.limit) : made;
 }
 
 /* call(kind, handle, key, number, numbers, said): REFUND and SETTLE, of the decision in the numbers;
@@ -1119,6 +1142,7 @@ NAPI_MODULE_INIT() {
                    {"decideAll", decide_all},
                    {"reserve", reserve},
                    {"limits", limits},
+                   {"tier", tier},
                    {"call", call},
                    {"commit", commit},
                    {"held", held},

@@ -47,21 +47,35 @@ static weir_status check_unlimited(const weir_limiter *limiter, const weir_limit
   return WEIR_BAD_ARGUMENT;
 }
 
+static weir_status check_tier(const weir_limiter *limiter, const weir_limit *set,
+                              weir_message *message) {
+  const weir_rule *rule = &limiter->stack.rules[limiter->steered];
+  if (set->kind != WEIR_KEY_LIMIT_TIER || weir_rule_read_tier(rule, set->limit, NULL) > 0)
+    return WEIR_OK;
+  char tiers[WEIR_TIER_LIST_BYTES];
+  weir_rule_list_tiers(rule, tiers);
+  weir_message_set(message, "a tier that %s lacks: accepted are %s",
+                   limiter->texts[limiter->steered],
+                   tiers[0] != '\0' ? tiers : "none, as there is no tiers=");
+  return WEIR_BAD_ARGUMENT;
+}
+
 static weir_status check_set(const weir_limiter *limiter, const weir_limit *set,
                              weir_message *message) {
   if (set->key == NULL || set->key_length == 0) {
     weir_message_set(message, "the key is empty: accepted are keys of 1 byte or more");
     return WEIR_BAD_KEY;
   }
-  if (set->kind < WEIR_KEY_LIMIT_NONE || set->kind > WEIR_KEY_LIMIT_UNLIMITED) {
+  if (set->kind < WEIR_KEY_LIMIT_NONE || set->kind > WEIR_KEY_LIMIT_TIER) {
     weir_message_set(message, "kind is %u: accepted are those of enum weir_limit_kind, but absent",
                      set->kind);
     return WEIR_BAD_ARGUMENT;
   }
   weir_status status = check_number(limiter, set, message);
   if (status == WEIR_OK) status = check_unlimited(limiter, set, message);
+  if (status == WEIR_OK) status = check_tier(limiter, set, message);
   if (status != WEIR_OK) return status;
-  if (set->kind != WEIR_KEY_LIMIT_NUMBER && set->limit != 0) {
+  if (set->kind != WEIR_KEY_LIMIT_NUMBER && set->kind != WEIR_KEY_LIMIT_TIER && set->limit != 0) {
     weir_message_set(message, "a limit of %" PRId64 " with another kind: accepted is 0",
                      set->limit);
     return WEIR_BAD_ARGUMENT;
@@ -98,7 +112,10 @@ weir_status weir_limiter_parse_limit(const weir_limiter *limiter, const char *te
   limit->limit = 0;
   limit->kind = find_word(text, length);
   if (limit->kind < WORDS) return check_unlimited(limiter, limit, message);
-  int64_t own_us = limiter->stack.rules[limiter->steered].period_us;
+  const weir_rule *rule = &limiter->stack.rules[limiter->steered];
+  limit->kind = WEIR_KEY_LIMIT_TIER;
+  if (weir_rule_find_tier(rule, text, length, &limit->limit)) return WEIR_OK;
+  int64_t own_us = rule->period_us;
   int64_t period_us = own_us;
   const char *slash = memchr(text, '/', length);
   size_t digits = slash != NULL ? (size_t)(slash - text) : length;
@@ -107,22 +124,38 @@ weir_status weir_limiter_parse_limit(const weir_limiter *limiter, const char *te
       (slash == NULL || weir_duration_parse(slash + 1, length - digits - 1, &period_us)) &&
       period_us == own_us)
     return check_number(limiter, limit, message);
-  char period[WEIR_DURATION_BYTES];
+  char period[WEIR_DURATION_BYTES], tiers[WEIR_TIER_LIST_BYTES];
   weir_duration_format(own_us, period, sizeof period);
+  weir_rule_list_tiers(rule, tiers);
   weir_message_set(message,
                    "the limit is no number, or of another period: accepted are a number, which "
-                   "may have /%s behind it, blocked, unlimited and none",
-                   period);
+                   "may have /%s behind it, blocked, unlimited and none%s%s",
+                   period, tiers[0] != '\0' ? ", and the tiers " : "", tiers);
   return WEIR_BAD_ARGUMENT;
 }
 
 void weir_limit_format(const weir_limit *limit, char text[WEIR_LIMIT_TEXT_BYTES]) {
   if (limit->kind == WEIR_KEY_LIMIT_NUMBER)
     snprintf(text, WEIR_LIMIT_TEXT_BYTES, "%" PRId64, limit->limit);
+  else if (limit->kind == WEIR_KEY_LIMIT_TIER)
+    snprintf(text, WEIR_LIMIT_TEXT_BYTES, "a tier");
   else
     snprintf(text, WEIR_LIMIT_TEXT_BYTES, "%s",
              limit->kind < WORDS ? words[limit->kind] : "of a later version");
 }
+
+void weir_limiter_format_limit(const weir_limiter *limiter, const weir_limit *limit,
+                               char text[WEIR_LIMIT_NAME_BYTES]) {
+  bool has_tiers = limiter->steered < limiter->stack.count;
+  if (limit->kind != WEIR_KEY_LIMIT_TIER)
+    weir_limit_format(limit, text);
+  else if (!has_tiers ||
+           weir_rule_read_tier(&limiter->stack.rules[limiter->steered], limit->limit, text) == 0)
+    snprintf(text, WEIR_LIMIT_NAME_BYTES, "an unknown tier");
+}
+_Static_assert((int)WEIR_LIMIT_NAME_BYTES > (int)WEIR_NAME_MOST &&
+                   (int)WEIR_LIMIT_NAME_BYTES >= (int)WEIR_LIMIT_TEXT_BYTES,
+               "room for the name of each tier");
 
 /* --- exchanges ---------------------------------------------------------------------------------
  */
@@ -182,7 +215,8 @@ static void keep(weir_limiter *limiter, const weir_limit *set, int64_t stored, i
   if (limiter->limits_us == 0) return;
   weir_memo_entry *entry = weir_limiter_lock(limiter, set->key, set->key_length);
   if (entry == NULL) return;
-  *weir_record_of(limiter, entry) = (weir_record){.stored = stored, .read_us = now_us};
+  *weir_record_of(limiter, entry) =
+      (weir_record){.stored = weir_record_resolve(limiter, stored), .read_us = now_us};
   entry->memo->denied_cost = 0;           /* under another limit, as is ... */
   if (entry->busy) entry->doubted = true; /* ... what a group under way denies */
   weir_table_hide_denial(limiter->table, entry);
@@ -204,7 +238,7 @@ static void end_set(weir_limiter *limiter, weir_limit *set, const weir_operation
 }
 
 static int64_t stored_of(const weir_limit *set) {
-  return ((int64_t)set->kind << WEIR_RECORD_NUMBER_BITS) | set->limit;
+  return weir_record_of_kind(set->kind, set->limit);
 }
 
 static void set_some(weir_limiter *limiter, weir_exchange_of_records *exchange, weir_limit *sets,
@@ -271,7 +305,7 @@ weir_status weir_limiter_read_limit(weir_limiter *limiter, weir_limit *limit,
   }
   int64_t stored = get.outcome == WEIR_DONE ? get.value : 0;
   limit->kind = weir_record_kind(stored);
-  limit->limit = limit->kind == WEIR_KEY_LIMIT_NUMBER ? weir_record_number(stored) : 0;
+  limit->limit = weir_record_number(stored);
   limit->for_us = 0;
   return WEIR_OK;
 }

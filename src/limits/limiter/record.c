@@ -16,19 +16,28 @@
 enum { KEPT_S = 600, DUE_PARTS = 8 };
 #define KEPT_US (KEPT_S * INT64_C(1000000))
 
+/* What is kept of a record: that of a tier is the limit that it has here, so that no request looks for it. */
+int64_t weir_record_resolve(const weir_limiter *limiter, int64_t stored) {
+  const weir_rule *rule = &limiter->stack.rules[limiter->steered];
+  if (weir_record_kind(stored) != WEIR_KEY_LIMIT_TIER) return stored;
+  int64_t limit = weir_rule_read_tier(rule, weir_record_number(stored), NULL);
+  return limit == 0 ? stored : weir_record_of_kind(WEIR_KEY_LIMIT_NUMBER, limit);
+}
+
 /* In the place of a limit. */
 enum { RULES_OWN = 0, BLOCKED = -1, UNLIMITED = -2 };
 
 /* The limit that holds for the key. One above most= counts as that. What a later version has stored, and
- * this one cannot read, is the rule's. */
+ * this one cannot read, is the rule's. A tier that the rule lacks says as little as no record. */
 static int64_t limit_of(const weir_limiter *limiter, const weir_record *record) {
   const weir_rule *rule = &limiter->stack.rules[limiter->steered];
   int64_t number = weir_record_number(record->stored);
-  if (record->stored == 0) return limiter->absent_denies ? BLOCKED : RULES_OWN;
-  if (weir_record_kind(record->stored) == WEIR_KEY_LIMIT_BLOCKED) return BLOCKED;
-  if (weir_record_kind(record->stored) == WEIR_KEY_LIMIT_UNLIMITED)
-    return limiter->may_spare ? UNLIMITED : rule->most;
-  if (weir_record_kind(record->stored) != WEIR_KEY_LIMIT_NUMBER) return RULES_OWN;
+  unsigned kind = weir_record_kind(record->stored);
+  if (record->stored == 0 || kind == WEIR_KEY_LIMIT_TIER)
+    return limiter->absent_denies ? BLOCKED : RULES_OWN;
+  if (kind == WEIR_KEY_LIMIT_BLOCKED) return BLOCKED;
+  if (kind == WEIR_KEY_LIMIT_UNLIMITED) return limiter->may_spare ? UNLIMITED : rule->most;
+  if (kind != WEIR_KEY_LIMIT_NUMBER) return RULES_OWN;
   if (number > rule->most) number = rule->most;
   return number < limiter->limit_least ? limiter->limit_least : number;
 }
@@ -220,6 +229,8 @@ void weir_record_plan(weir_call *call, weir_group *group, bool alone) {
 /* What was there and is not any more is believed for a while: `unset` would have said so. */
 static void learn(weir_call *call, weir_record *record, int64_t stored, int64_t read_us) {
   if (stored != 0) {
+    stored = weir_record_resolve(call->limiter, stored);
+    if (weir_record_kind(stored) == WEIR_KEY_LIMIT_TIER) call->work.tiers_unknown++;
     *record = (weir_record){.stored = stored, .read_us = read_us};
     return;
   }

@@ -8,7 +8,7 @@
 
 /* What a process knows of a key's record; in the table, behind the key's memo. */
 typedef struct weir_record {
-  int64_t stored;  /* as the store has it; 0: nothing */
+  int64_t stored;  /* weir_record_resolve() of what the store has; 0: nothing */
   int64_t read_us; /* the stamp of the round that read it; 0: it is not known */
   int64_t lost_us; /* since then the store has had nothing, where it had this before; else 0 */
 } weir_record;
@@ -23,6 +23,13 @@ static inline unsigned weir_record_kind(int64_t stored) {
 static inline int64_t weir_record_number(int64_t stored) {
   return stored & ((INT64_C(1) << WEIR_RECORD_NUMBER_BITS) - 1);
 }
+
+static inline int64_t weir_record_of_kind(unsigned kind, int64_t number) {
+  return ((int64_t)kind << WEIR_RECORD_NUMBER_BITS) | number;
+}
+
+/* As this limiter goes by it: a tier that its rule has is a number. */
+int64_t weir_record_resolve(const struct weir_limiter *limiter, int64_t stored);
 
 /* Of a locked entry, in a limiter that reads records. */
 static inline weir_record *weir_record_of(const weir_limiter *limiter,

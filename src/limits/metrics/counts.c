@@ -12,7 +12,7 @@ typedef struct weir_counts_shard {
   _Alignas(WEIR_CACHE_LINE_BYTES) _Atomic uint64_t decided[SOURCES][2]; /* denied, allowed */
   _Alignas(WEIR_CACHE_LINE_BYTES) _Atomic uint64_t round_trips;
   _Atomic uint64_t changed; /* WEIR_OK without a decision */
-  _Atomic uint64_t keys_lost, limits_lost;
+  _Atomic uint64_t keys_lost, limits_lost, tiers_unknown;
   _Atomic uint64_t failed[WEIR_STATUS_COUNT];
   _Atomic uint64_t leases[WEIR_LEASE_COUNTS];
   _Atomic uint64_t outages[WEIR_OUTAGE_COUNTS];
@@ -118,6 +118,8 @@ void weir_counts_add_work(weir_counts *counts, const weir_work *work) {
     atomic_fetch_add_explicit(&shard->keys_lost, work->keys_lost, memory_order_relaxed);
   if (work->limits_lost > 0)
     atomic_fetch_add_explicit(&shard->limits_lost, work->limits_lost, memory_order_relaxed);
+  if (work->tiers_unknown > 0)
+    atomic_fetch_add_explicit(&shard->tiers_unknown, work->tiers_unknown, memory_order_relaxed);
   if (work->waits == 0) return;
   size_t bucket = 0;
   int64_t wait_us = work->wait_us > 0 ? work->wait_us : 0;
@@ -151,6 +153,7 @@ static void add_shard(const weir_counts_shard *shard, weir_limiter_counts *sum) 
   sum->statuses[WEIR_OK] += get(&shard->changed);
   sum->keys_lost += get(&shard->keys_lost);
   sum->limits_lost += get(&shard->limits_lost);
+  sum->tiers_unknown += get(&shard->tiers_unknown);
   sum->round_trips += get(&shard->round_trips);
   sum->leased += get(&shard->leases[WEIR_LEASE_CHARGED]);
   sum->lease_used += get(&shard->leases[WEIR_LEASE_USED]);

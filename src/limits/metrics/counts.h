@@ -33,7 +33,7 @@ void weir_counts_add(weir_counts *counts, weir_status status, const weir_decisio
 typedef struct weir_work {
   unsigned round_trips;
   unsigned keys_lost;
-  unsigned limits_lost;
+  unsigned limits_lost, tiers_unknown;
   unsigned waits;
   int64_t wait_us;
 } weir_work;

@@ -187,6 +187,7 @@ static const member settled_costs[] = {MEMBER("up", settled_up_cost),
 static const member clock_steps[] = {MEMBER(NULL, clock_steps)};
 static const member keys_lost[] = {MEMBER(NULL, keys_lost)};
 static const member limits_lost[] = {MEMBER(NULL, limits_lost)};
+static const member tiers_unknown[] = {MEMBER(NULL, tiers_unknown)};
 static const member round_trips[] = {MEMBER(NULL, round_trips)};
 static const member share[] = {MEMBER(NULL, share)};
 static const member outages_of_a_server[] = {{NULL, offsetof(weir_server_state, outages)}};
@@ -220,6 +221,8 @@ static const family families[] = {
      .members = keys_lost},
     {"weir_limits_lost_total", "counter", "Limits of keys that the store has forgotten.",
      .members = limits_lost},
+    {"weir_tiers_unknown_total", "counter", "Limits of keys that named no tier of the rule.",
+     .members = tiers_unknown},
     {"weir_round_trips_total", "counter", "How often operations left for the store together.",
      .members = round_trips},
     {"weir_requests_total", "counter",

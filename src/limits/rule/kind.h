@@ -53,6 +53,9 @@ bool weir_parts_next(const char **at, const char *end, weir_part *next);
 
 bool weir_part_is_named(const weir_part *part, const void *name, size_t length);
 
+/* Whether one name comes before another. */
+bool weir_part_is_before(const weir_part *one, const weir_part *other);
+
 /* Takes in what classes= says; false: it is none that is accepted. In classes.c, as is all of them. */
 bool weir_classes_read(weir_rule *rule, const char *text, size_t length);
 
@@ -64,6 +67,11 @@ weir_status weir_classes_check(weir_rule *rule, int64_t capacity, weir_message *
 
 /* "batch:60%|free:80%"; returns its length. */
 int weir_classes_write(const weir_rule *rule, char *text, size_t size);
+
+/* The same of tiers=, in tiers.c; false: it is none that is accepted. */
+bool weir_tiers_read(weir_rule *rule, const char *text, size_t length);
+weir_status weir_tiers_check(const weir_rule *rule, weir_message *message);
+int weir_tiers_write(const weir_rule *rule, char *text, size_t size);
 
 /* The rules of one stack say who goes before whom, and so they must say the same. */
 weir_status weir_classes_of_stack(weir_stack *stack, weir_message *message);

@@ -28,3 +28,9 @@ bool weir_parts_next(const char **at, const char *end, weir_part *next) {
 bool weir_part_is_named(const weir_part *part, const void *name, size_t length) {
   return part->name_length == length && memcmp(part->name, name, length) == 0;
 }
+
+bool weir_part_is_before(const weir_part *one, const weir_part *other) {
+  size_t shorter = one->name_length < other->name_length ? one->name_length : other->name_length;
+  int order = memcmp(one->name, other->name, shorter);
+  return order < 0 || (order == 0 && one->name_length < other->name_length);
+}

@@ -85,6 +85,7 @@ typedef enum option_name {
   DEBT,
   MOST,
   CLASSES,
+  TIERS,
   NAME,
   OPTION_COUNT
 } option_name;
@@ -118,9 +119,14 @@ static const struct option {
         {"classes", true, 0, WEIR_KIND_SHARED,
          "accepted are 1 to 8 of NAME:PART with | between them; NAME is 1 to 32 of A-Z a-z 0-9 "
          "_ . -, PART is 1% to 100%, or a whole number"},
+    [TIERS] = {"tiers", true, 0, WEIR_KIND_SHARED,
+               "accepted are 1 to 16 of NAME:LIMIT with | between them; NAME is 1 to 32 of A-Z a-z "
+               "0-9 _ . - "
+               "and begins with no digit, and is not absent, none, blocked or unlimited"},
     [NAME] = {"name", true, 0, 0, "accepted are 1 to 32 of A-Z a-z 0-9 _ . -"},
 };
-_Static_assert(WEIR_LIMIT_MOST == 1000000000 && WEIR_NAME_MOST == 32 && WEIR_CLASSES_MOST == 8,
+_Static_assert(WEIR_LIMIT_MOST == 1000000000 && WEIR_NAME_MOST == 32 && WEIR_CLASSES_MOST == 8 &&
+                   WEIR_TIERS_MOST == 16,
                "what the table accepts");
 
 static bool read_name(piece text, char name[WEIR_NAME_MOST + 1]) {
@@ -178,6 +184,8 @@ static bool read_value(option_name option, piece value, weir_rule *rule) {
       return number >= 1;
     case CLASSES:
       return weir_classes_read(rule, value.text, value.length);
+    case TIERS:
+      return weir_tiers_read(rule, value.text, value.length);
     default:
       return read_name(value, rule->name);
   }
@@ -349,6 +357,7 @@ static weir_status read_rule(piece text, weir_rule *rule, weir_message *message)
   }
   if (status == WEIR_OK && rule->most > 0) status = check_most(rule, message);
   if (status == WEIR_OK) status = weir_rule_measure(rule, message);
+  if (status == WEIR_OK && rule->tiers != NULL) status = weir_tiers_check(rule, message);
   return status == WEIR_OK && rule->classes_length > 0
              ? weir_classes_check(rule, weir_rule_capacity(rule), message)
              : status;
@@ -424,6 +433,10 @@ void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]) {
   if (rule->classes_length > 0) {
     at += snprintf(at, (size_t)(end - at), ",classes=");
     at += weir_classes_write(rule, at, (size_t)(end - at));
+  }
+  if (rule->tiers_length > 0) {
+    at += snprintf(at, (size_t)(end - at), ",tiers=");
+    at += weir_tiers_write(rule, at, (size_t)(end - at));
   }
   if (rule->name[0] != '\0') snprintf(at, (size_t)(end - at), ",name=%s", rule->name);
 }

@@ -22,7 +22,8 @@ enum {
   WEIR_CELLS_MOST = 64,
   WEIR_NAME_MOST = 32,
   WEIR_TAG_MOST = 64,
-  WEIR_CLASSES_MOST = 8
+  WEIR_CLASSES_MOST = 8,
+  WEIR_TIERS_MOST = 16
 };
 
 #define WEIR_LIMIT_MOST INT64_C(1000000000)
@@ -126,6 +127,8 @@ struct weir_rule {
   const char *classes;   /* "batch:60%|free:80%": in the text that was read, which must stay */
   size_t classes_length; /* as long as the rule; 0: it has none */
   uint8_t percents[WEIR_CLASSES_MOST]; /* what each class has there; 0: a whole number */
+  const char *tiers;                   /* "gold:5000|silver:500", likewise; 0: none */
+  size_t tiers_length;
 
   int64_t capacity; /* weir_rule_capacity(), ... */
   int64_t upper; /* ... and weir_rule_upper(), of a bucket the first: every decision reads them */
@@ -183,6 +186,16 @@ bool weir_stack_read_class(const weir_stack *stack, size_t index, char name[WEIR
 enum { WEIR_CLASS_LIST_BYTES = WEIR_CLASSES_MOST * (WEIR_NAME_MOST + 5) };
 void weir_stack_list_classes(const weir_stack *stack, char list[WEIR_CLASS_LIST_BYTES]);
 
+/* The number that is stored for a key of this tier; false: the rule has none of this name. */
+bool weir_rule_find_tier(const weir_rule *rule, const char *name, size_t length, int64_t *number);
+
+/* The limit of the tier with this number, and its name, where that is not NULL. 0: the rule has none. */
+int64_t weir_rule_read_tier(const weir_rule *rule, int64_t number, char name[WEIR_NAME_MOST + 1]);
+
+/* "gold and silver": the tiers of the rule. */
+enum { WEIR_TIER_LIST_BYTES = WEIR_TIERS_MOST * (WEIR_NAME_MOST + 5) };
+void weir_rule_list_tiers(const weir_rule *rule, char list[WEIR_TIER_LIST_BYTES]);
+
 /* Which of two classes goes before: the higher rank may do all that the lower may. Of none it is the
  * highest. */
 enum { WEIR_RANK_MOST = WEIR_CLASSES_MOST + 1 };
@@ -231,7 +244,7 @@ int weir_rule_parts(const weir_rule *rule);
 
 /* Writes the shortest text that means this rule; two rules decide alike, but for most=, exactly when
  * these texts are equal. A shared window needs as much room more as its weights are long. */
-enum { WEIR_RULE_TEXT_BYTES = 192 + WEIR_CLASSES_MOST * (WEIR_NAME_MOST + 20) };
+enum { WEIR_RULE_TEXT_BYTES = 192 + (WEIR_CLASSES_MOST + WEIR_TIERS_MOST) * (WEIR_NAME_MOST + 20) };
 void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]);
 
 /* The one rule of a stack that has most=: a request may bring a limit of its own for it. `count` where no

@@ -44,21 +44,14 @@ int64_t weir_rule_floor(const weir_rule *rule, int64_t weight) {
   return rule->floor_of_cell * weight / rule->weight_of_all;
 }
 
-/* Whether one name comes before another. */
-static bool is_before(const weir_part *one, const weir_part *other) {
-  size_t shorter = one->name_length < other->name_length ? one->name_length : other->name_length;
-  int order = memcmp(one->name, other->name, shorter);
-  return order < 0 || (order == 0 && one->name_length < other->name_length);
-}
-
 int weir_shares_write(const weir_rule *rule, char *text, size_t size) {
   share next, first = {.weight = 0}, last = first;
   char *at = text, *end = text + size;
   for (;; last = first) {
     first.weight = 0;
     for (const char *from = rule->weights; next_share(&from, end_of(rule), &next);)
-      if ((last.weight == 0 || is_before(&last.part, &next.part)) &&
-          (first.weight == 0 || is_before(&next.part, &first.part)))
+      if ((last.weight == 0 || weir_part_is_before(&last.part, &next.part)) &&
+          (first.weight == 0 || weir_part_is_before(&next.part, &first.part)))
         first = next;
     if (first.weight == 0) return (int)(at - text);
     at += snprintf(at, (size_t)(end - at), "%s%.*s:%" PRId64, at == text ? "" : "|",

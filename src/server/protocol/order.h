@@ -185,8 +185,9 @@ typedef struct weir_reply_group {
 } weir_reply_group;
 
 typedef struct weir_reply_limit {
-  weir_limit limit;   /* what is set, or was to be */
-  const char *client; /* who has asked, as operators are told; NULL: not known */
+  weir_limit limit;                 /* what is set, or was to be, ... */
+  char text[WEIR_LIMIT_NAME_BYTES]; /* ... as text */
+  const char *client;               /* who has asked, as operators are told; NULL: not known */
 } weir_reply_limit;
 
 /* An answer that is to be worded. */

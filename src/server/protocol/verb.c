@@ -42,7 +42,7 @@ static bool read_value(weir_order *order, weir_order_room *room, const weir_said
   order->value = said->text;
   order->value_length = said->length;
   if (said->length > 0 && said->length <= WEIR_ORDER_VALUE_MOST) return true;
-  *why = (weir_message){"the limit: a number, blocked, unlimited or none is accepted"};
+  *why = (weir_message){"the limit: a number, a tier, blocked, unlimited or none is accepted"};
   return false;
 }
 

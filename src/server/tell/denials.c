@@ -156,7 +156,7 @@ void weir_denial_log_add(weir_denial_log *log, const weir_denial_line *denial, i
 
 void weir_denial_log_add_limit(weir_denial_log *log, const weir_denial_line *line, int64_t now_us) {
   enum { MOST = 100, CLIENT_BYTES = 128 };
-  char key[WEIR_DENIAL_KEY_BYTES], limit[WEIR_LIMIT_TEXT_BYTES];
+  char key[WEIR_DENIAL_KEY_BYTES];
   const weir_reply *reply = line->reply;
   const weir_reply_limit *is = &reply->is.limit;
   if (!may_log(&log->limits_logged, now_us, MOST)) {
@@ -170,12 +170,11 @@ void weir_denial_log_add_limit(weir_denial_log *log, const weir_denial_line *lin
   weir_denial_line told = *line;
   told.hash = weir_denial_log_hash(log, reply);
   weir_denial_line_show(&told, WEIR_DENIAL_LOGGED, key);
-  weir_limit_format(&is->limit, limit);
   weir_log_field fields[6] = {{.name = "limiter", .text = reply->of.name}};
   size_t count = 1;
   if (key[0] != '\0')
     fields[count++] = (weir_log_field){.name = "key", .text = key, .is_quoted = true};
-  fields[count++] = (weir_log_field){.name = "limit", .text = limit};
+  fields[count++] = (weir_log_field){.name = "limit", .text = is->text};
   if (is->limit.for_us != 0)
     fields[count++] = (weir_log_field){.name = "for_us", .number = is->limit.for_us};
   fields[count++] = (weir_log_field){.name = "client", .text = client, .is_quoted = true};

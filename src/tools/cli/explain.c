@@ -23,9 +23,9 @@ enum { PARTS = 4, DIGITS = 4 };
 /* What is to be known of one rule. */
 typedef struct explained_rule {
   char *text;
-  bool is_steered;   /* a key may have a limit of its own in the store, ... */
-  weir_limit own;    /* ... and this one has it */
-  weir_decision now; /* of a request of cost 1 */
+  bool is_steered;                 /* a key may have a limit of its own in the store, ... */
+  char own[WEIR_LIMIT_NAME_BYTES]; /* ... and this one has it */
+  weir_decision now;               /* of a request of cost 1 */
   struct {
     int64_t amount, in_us; /* WEIR_NEVER: a rule takes no such request */
   } later[PARTS];
@@ -91,14 +91,15 @@ static weir_status explain_rule(weir_store *store, weir_limiter_options options,
                                 const explained *one, explained_rule *rule, weir_message *message) {
   weir_limiter *limiter = NULL;
   rule->is_steered = options.limits_us > 0 && strstr(rule->text, ",most=") != NULL;
-  rule->own = (weir_limit){.key = one->counted, .key_length = one->counted_length};
+  weir_limit own = {.key = one->counted, .key_length = one->counted_length};
   if (!rule->is_steered) {
     options.limits_us = 0;
     options.flags &= ~(unsigned)WEIR_ABSENT_DENIES;
   }
   weir_status status = weir_limiter_create(store, rule->text, &options, &limiter, message);
   if (status == WEIR_OK && rule->is_steered)
-    status = weir_limiter_read_limit(limiter, &rule->own, message);
+    status = weir_limiter_read_limit(limiter, &own, message);
+  if (status == WEIR_OK) weir_limiter_format_limit(limiter, &own, rule->own);
   if (status == WEIR_OK) status = look(limiter, one, 1, &rule->now, message);
   if (status == WEIR_OK) status = look_ahead(limiter, one, rule, message);
   weir_limiter_destroy(limiter);
@@ -205,11 +206,7 @@ static void print_rule(const explained_rule *rule) {
   char in[WEIR_CLI_DURATION_BYTES];
   const weir_decision *now = &rule->now;
   printf("%s\n  ", rule->text);
-  if (rule->is_steered) {
-    char own[WEIR_LIMIT_TEXT_BYTES];
-    weir_limit_format(&rule->own, own);
-    printf("limit of the key: %s\n  ", own);
-  }
+  if (rule->is_steered) printf("limit of the key: %s\n  ", rule->own);
   weir_cli_decision_text(stdout, now, false, false);
   for (size_t i = 0; i < rule->later_count; i++) {
     weir_cli_format_duration(rule->later[i].in_us, in);
@@ -249,10 +246,8 @@ static json_t *rule_of(const explained_rule *rule) {
                 (json_int_t)rule->now.limit, "remaining", (json_int_t)rule->now.remaining,
                 "retry_after_us", (json_int_t)rule->now.retry_after_us, "reset_after_us",
                 (json_int_t)rule->now.reset_after_us, "fits", later);
-  char own[WEIR_LIMIT_TEXT_BYTES];
-  weir_limit_format(&rule->own, own);
   if (object == NULL || !rule->is_steered ||
-      json_object_set_new(object, "key_limit", json_string(own)) == 0)
+      json_object_set_new(object, "key_limit", json_string(rule->own)) == 0)
     return object;
   json_decref(object);
   return NULL;

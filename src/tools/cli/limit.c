@@ -67,11 +67,11 @@ static int set_one(weir_limit_work *work, const char *key, const char *text, con
 }
 
 static int get_one(weir_limit_work *work, const char *key) {
-  char text[WEIR_LIMIT_TEXT_BYTES];
+  char text[WEIR_LIMIT_NAME_BYTES];
   weir_limit one = {.key = key, .key_length = strlen(key)};
   weir_status status = weir_limiter_read_limit(work->session.limiter, &one, &work->message);
   if (status != WEIR_OK) return fail(work, "", status);
-  weir_limit_format(&one, text);
+  weir_limiter_format_limit(work->session.limiter, &one, text);
   puts(text);
   return weir_cli_flush();
 }

@@ -106,8 +106,8 @@ const weir_cli_command weir_cli_commands[WEIR_CLI_COMMANDS] = {
             .details =
                 "ACTION is set KEY LIMIT, get KEY, unset KEY or load FILE. LIMIT is a number up\n"
                 "to the rule's most=, with or without its period; blocked, which denies all;\n"
-                "unlimited, which counts nothing of the key under that rule; or none, which is\n"
-                "what unset writes. FILE has lines KEY, a tab and LIMIT; - is\n"
+                "unlimited, which counts nothing of the key under that rule; one of its tiers=;\n"
+                "or none, which is what unset writes. FILE has lines KEY, a tab and LIMIT; - is\n"
                 "standard input. Limiters with the option limits_us go by it within that time.\n"
                 "What load has set before a line that is wrong stays set.\n"
                 "--before unsets keys that are gone.\n",

@@ -358,7 +358,7 @@ class Limiter:
         await asyncio.to_thread(self.sync.unset_limit, key)
 
     async def get_limit(self, key: Key) -> Optional[Limit]:
-        """A number, "blocked", "unlimited", or "none", the rule's. None: none was ever set, it has ended, or it was lost."""
+        """A number, "blocked", "unlimited", a tier, or "none", the rule's. None: none was ever set, it has ended, or it was lost."""
         return await asyncio.to_thread(self.sync.get_limit, key)
 
     async def reset(self, key: Key) -> None:

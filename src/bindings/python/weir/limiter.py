@@ -410,20 +410,27 @@ class Patience:
         return rest if decision.allowed else min(rest, left), False
 
 
-def limit_rows(limits: List[Tuple[bytes, Limit]], for_us: int = 0):
+def limit_rows(limits: List[Tuple[bytes, Limit]], for_us: int = 0, handle: Any = None):
     """Makes the library's limits of them, and tells what must live meanwhile."""
     rows, text = (native.weir_limit * len(limits))(), b"".join([key for key, _ in limits])
     at = address_of(text)
     for row, (key, limit) in zip(rows, limits):
         if isinstance(limit, str):
-            if limit not in LIMIT_WORDS:
-                raise ValueError('a limit is a whole number, "blocked", "unlimited" or "none"')
-            row.kind = LIMIT_KINDS.index(limit)
+            if limit in LIMIT_WORDS:
+                row.kind = LIMIT_KINDS.index(limit)
+            elif not _is_tier(handle, limit, row):
+                raise ValueError('a limit is a whole number, "blocked", "unlimited" or "none", or a tier of the rule')
         else:
             row.kind, row.limit = native.WEIR_KEY_LIMIT_NUMBER, one_limit(limit, '; to deny all, say "blocked"')
         row.key, row.key_length, row.for_us = at, len(key), for_us
         at += len(key)
     return rows, text
+
+
+def _is_tier(handle: Any, name: str, row: Any) -> bool:
+    text = name.encode(errors="replace")
+    status = native.weir_limiter_parse_limit(handle, text, len(text), _byref(row), None)
+    return status == native.WEIR_OK and row.kind == native.WEIR_KEY_LIMIT_TIER
 
 
 _changes: Dict[int, object] = {}  # refunds and settlements under way, by the decision
@@ -650,8 +657,8 @@ class Limiter:
         self._change(native.weir_limiter_settle, key, decision, real)
 
     def set_limit(self, key: Key, limit: Limit, *, ttl: Optional[float] = None) -> None:
-        """Sets a key's own limit in the store, up to most= of the rule, "blocked" or "unlimited": limiters with
-        limits_every= go by it. It ends after ttl seconds, and after 400 days without it. Setting it again is always fine."""
+        """Sets a key's own limit in the store, up to most= of the rule, "blocked", "unlimited" or a tier of the rule:
+        limiters with limits_every= go by it. It ends after ttl seconds, and after 400 days without it. Setting it again is always fine."""
         self._set_limits([(key, limit)], ttl)
 
     def set_limits(self, limits: Mapping[Any, Limit], *, ttl: Optional[float] = None) -> None:
@@ -666,18 +673,23 @@ class Limiter:
         self._set_limits([(key, "none")], None)
 
     def get_limit(self, key: Key) -> Optional[Limit]:
-        """What the store has for a key: a number, "blocked", "unlimited", or "none", which is the rule's. None: none
-        was ever set, it has ended, or it was lost."""
+        """What the store has for a key: a number, "blocked", "unlimited", a tier, or "none", which is the rule's.
+        None: none was ever set, it has ended, or it was lost."""
         rows, kept = limit_rows([(key_bytes(key), "none")])
-        check(native.weir_limiter_read_limit(self._use(), rows, messages.at))
+        handle = self._use()
+        check(native.weir_limiter_read_limit(handle, rows, messages.at))
         del kept
-        return rows[0].limit if rows[0].kind == native.WEIR_KEY_LIMIT_NUMBER else LIMIT_KINDS[rows[0].kind]
+        if rows[0].kind < native.WEIR_KEY_LIMIT_TIER:
+            return rows[0].limit if rows[0].kind == native.WEIR_KEY_LIMIT_NUMBER else LIMIT_KINDS[rows[0].kind]
+        text = ctypes.create_string_buffer(native.WEIR_LIMIT_NAME_BYTES)
+        native.weir_limiter_format_limit(handle, rows, text)
+        return text.value.decode()
 
     def _set_limits(self, limits: List[Tuple[Key, Limit]], ttl: Optional[float]) -> None:
         handle, for_us = self._use(), 0 if ttl is None else microseconds("ttl", ttl, 1_000_000, 400 * 86_400_000_000)
         if not limits:
             return
-        rows, kept = limit_rows([(key_bytes(key), limit) for key, limit in limits], for_us)
+        rows, kept = limit_rows([(key_bytes(key), limit) for key, limit in limits], for_us, handle)
         status = native.weir_limiter_set_limits(handle, rows, len(rows), messages.at)
         del kept
         if status != native.WEIR_OK:

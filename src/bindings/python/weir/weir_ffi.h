@@ -266,6 +266,7 @@ typedef struct weir_limiter_counts {
   uint64_t settled_cut_cost;
   uint64_t limits_lost;
   uint64_t by_unlimited;
+  uint64_t tiers_unknown;
 } weir_limiter_counts;
 
 int64_t weir_wait_bound_us(size_t bucket);
@@ -307,7 +308,8 @@ typedef enum weir_limit_kind {
   WEIR_KEY_LIMIT_NONE = 1,
   WEIR_KEY_LIMIT_NUMBER = 2,
   WEIR_KEY_LIMIT_BLOCKED = 3,
-  WEIR_KEY_LIMIT_UNLIMITED = 4
+  WEIR_KEY_LIMIT_UNLIMITED = 4,
+  WEIR_KEY_LIMIT_TIER = 5
 } weir_limit_kind;
 
 typedef struct weir_limit {
@@ -326,10 +328,13 @@ weir_status weir_limiter_read_limit(weir_limiter *limiter, weir_limit *limit, we
 weir_status weir_limiter_parse_limit(const weir_limiter *limiter, const char *text, size_t length, weir_limit *limit, weir_message *message);
 
 enum {
-  WEIR_LIMIT_TEXT_BYTES = 24
+  WEIR_LIMIT_TEXT_BYTES = 24,
+  WEIR_LIMIT_NAME_BYTES = 40
 };
 
 void weir_limit_format(const weir_limit *limit, char text[24]);
+
+void weir_limiter_format_limit(const weir_limiter *limiter, const weir_limit *limit, char text[40]);
 
 weir_status weir_check_all(weir_limiter *const *limiters, size_t count, weir_message *message);
 

@@ -226,9 +226,8 @@ static void write_place(const weir_order *order, const weir_reply *reply, weir_b
 
 /* A key of any bytes is no text of JSON: who asks knows it. */
 static void write_limit(const weir_reply *reply, weir_bytes *out) {
-  char text[WEIR_LIMIT_TEXT_BYTES];
   const weir_limit *limit = &reply->is.limit.limit;
-  weir_limit_format(limit, text);
+  const char *text = reply->is.limit.text;
   weir_bytes_text(out, "{\"limiter\":");
   write_string(out, reply->of.name, strlen(reply->of.name));
   weir_bytes_text(out, ",\"limit\":");

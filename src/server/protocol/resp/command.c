@@ -579,8 +579,7 @@ void weir_resp_answer(const weir_order *order, const weir_reply *reply, weir_byt
     return;
   }
   if (reply->kind == WEIR_REPLY_LIMIT && !weir_order_is(order, WEIR_VERB_SETS_LIMIT)) {
-    char text[WEIR_LIMIT_TEXT_BYTES];
-    weir_limit_format(&reply->is.limit.limit, text);
+    const char *text = reply->is.limit.text;
     weir_resp_bulk(out, text, strlen(text));
     return;
   }
