@@ -82,7 +82,7 @@ class Figures(unittest.TestCase):
         body = page(self.server, "/metrics")[1]
         found = re.findall(r'^weir_serve_decisions_total\{limiter="api",protocol="(\w+)",'
                            r'decision="(\w+)",source="\w+"\} (\d+)$', body, re.MULTILINE)
-        self.assertEqual(len(found), 3 * 9)
+        self.assertEqual(len(found), 3 * 11)
         sums = {}
         for protocol, decision, count in found:
             sums[protocol, decision] = sums.get((protocol, decision), 0) + int(count)
