@@ -407,7 +407,7 @@ class Faults(unittest.TestCase):
         self.assertIn(why, str(raised.exception))
 
     def test_limits_need_a_rule_that_has_some(self):
-        self.refuse('rule: "fixed-window:5/1m", limits: store', "limits: store is accepted where one rule of the text has most=, and none")
+        self.refuse('rule: "fixed-window:5/1m", limits: store', "limits: store is accepted where one rule of the text has most=, and no in-flight one lease=")
         self.refuse('rule: "in-flight:5/5m,most=9,lease=1s", limits: store', "and no in-flight one lease=")
         self.refuse('rule: "fixed-window:5/1m,most=9", absent: deny', "absent: deny: accepted with limits: store")
         self.refuse('rule: "fixed-window:5/1m,most=9", limits: file', "accepted are off and store")
