@@ -4,7 +4,8 @@
  * becomes ten times as large, or a tenth of it, and what they have charged ahead is held. In turns:
  *
  *   by text      each process has two limiters of one name, and goes over to the other at a moment of its own
- *   by record    one process sets the limit of the key again and again, and at times blocks it
+ *   by record    one process sets the limit of the key again and again, and at times blocks it; in every other
+ *                turn the others ask less, so that they hold something when it does
  *
  * Two things are checked, by the stamps of decisions and by the clock that all of them see:
  *
@@ -30,11 +31,13 @@ enum {
   LARGE = 600,
   CLOCK_ERROR_US = 10000,
   DEADLINE_US = 60000,
-  AGE_US = 20000, /* T */
+  AGE_US = 4000, /* T: a lot would last for longer */
+  SET_US = 20000,
   READ_US = 2000, /* that two readings of a clock may be apart, which say the same to weir */
   CHANGE_US = 500000,
   OPEN_US = 200000,
   DENIED_PAUSE_US = 100,
+  QUIET_PAUSE_US = 8000,
   ADMISSIONS_MOST = 1 << 18,
   CHANGES_MOST = 10000,
   RULE_BYTES = 128,
@@ -48,11 +51,11 @@ static const struct {
   int times;        /* SMALL or LARGE */
   bool leases;
   int64_t cost_most;
-} rules[] = {{"fixed-window:%d/400ms,name=f,most=600,lease=20ms", 1, true, 3},
-             {"sliding-window:%d/400ms,cells=4,name=s,most=600,lease=20ms", 1, true, 3},
-             {"sliding-window:%d/400ms,cells=4,strict,name=t,most=600,lease=20ms", 1, true, 3},
-             {"quota:%d/400ms,name=q,most=600,lease=20ms", 1, true, 3},
-             {"token-bucket:%d/400ms,name=b,most=12000,lease=20ms", 20, true, 3},
+} rules[] = {{"fixed-window:%d/400ms,name=f,most=600,lease=100ms", 1, true, 3},
+             {"sliding-window:%d/400ms,cells=4,name=s,most=600,lease=100ms", 1, true, 3},
+             {"sliding-window:%d/400ms,cells=4,strict,name=t,most=600,lease=100ms", 1, true, 3},
+             {"quota:%d/400ms,name=q,most=600,lease=100ms", 1, true, 3},
+             {"token-bucket:%d/400ms,name=b,most=12000,lease=100ms", 20, true, 3},
              {"leaky-bucket:%d/400ms,queue=%d,name=y,most=600", 1, false, 3},
              {"sliding-log:%d/400ms,name=l,most=600", 1, false, 1}};
 enum { RULES = sizeof rules / sizeof rules[0] };
@@ -70,6 +73,8 @@ typedef struct shared {
   char key[KEY_BYTES];
   size_t rule;
   bool by_record, grows;
+  int64_t
+      pause_us; /* after what was admitted: so lots last, and are there when the key is blocked */
   int64_t begin_us, end_us;
   _Atomic int64_t blocked_us; /* since when the key is; 0: perhaps it is not */
   _Atomic int64_t late;       /* admitted although it was */
@@ -134,8 +139,9 @@ static void ask(asker *own, weir_limiter *limiter) {
   if (place < ADMISSIONS_MOST)
     common->admissions[place] = (admission){decision.at_us + decision.delay_us, cost};
   if (decision.source == WEIR_SOURCE_LOCAL) atomic_fetch_add(&common->local, 1);
-  if (blocked_us == 0 || from_us < blocked_us + AGE_US + READ_US) return;
-  if (atomic_load(&common->blocked_us) == blocked_us) atomic_fetch_add(&common->late, 1);
+  bool late = blocked_us > 0 && from_us >= blocked_us + AGE_US + READ_US;
+  if (late && atomic_load(&common->blocked_us) == blocked_us) atomic_fetch_add(&common->late, 1);
+  if (common->pause_us > 0) sleep_us(common->pause_us);
 }
 
 static void set(asker *own, unsigned kind, int64_t limit) {
@@ -157,7 +163,7 @@ static void keep_setting(asker *own) {
     bool blocks = next_number(&own->random) % 3 == 0;
     set(own, blocks ? WEIR_KEY_LIMIT_BLOCKED : WEIR_KEY_LIMIT_NUMBER, large ? LARGE : SMALL);
     large = blocks ? large : !large;
-    sleep_us(AGE_US + (int64_t)(next_number(&own->random) % (3 * AGE_US)));
+    sleep_us(SET_US + (int64_t)(next_number(&own->random) % (3 * SET_US)));
   }
 }
 
@@ -223,6 +229,7 @@ static void change(size_t rule, long number, totals *sum) {
   common->rule = rule;
   common->by_record = ((size_t)number + rule) % 2 != 0;
   common->grows = ((size_t)number + rule) / 2 % 2 != 0;
+  common->pause_us = common->by_record && number / 2 % 2 == 0 ? QUIET_PAUSE_US : 0;
   common->used = 0;
   common->blocked_us = common->late = common->local = common->blocks = 0;
   snprintf(common->key, KEY_BYTES, "limits-%" PRIu64 "-%zu-%ld-%" PRId64, settings.seed, rule,
