@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -200,17 +201,31 @@ static int ask_far(world *w, int64_t for_us) {
   return waited;
 }
 
+/* A rule as it is written with a limit; or with another, where the key has that limit by its record, which is
+ * believed for so long (0: it has none). */
+static void open_far(world *w, const char *format, int limit, int64_t limits_us) {
+  char text[128];
+  weir_limiter_options options = {.processes = 1, .limits_us = limits_us};
+  weir_limit set = {.key = "k", .key_length = 1, .kind = WEIR_KEY_LIMIT_NUMBER, .limit = limit};
+  int written = snprintf(text, sizeof text, format, limits_us > 0 ? 7 : limit, limit);
+  assert_true(written > 0 && written < (int)sizeof text);
+  far = w;
+  far_us = 0;
+  trip_us = 80000;
+  world_open_backend(w, &fake_backend, "fake:", text, &options);
+  if (limits_us > 0) assert_int_equal(weir_limiter_set_limits(w->limiter, &set, 1, NULL), WEIR_OK);
+  fake_forget();
+}
+
 static void no_request_waits_for_the_next_window(void **state) {
-  static const char *const windows[] = {"fixed-window:100000/3s,lease=1s",
-                                        "quota:100000/3s,lease=1s",
-                                        "fixed-window:100000/2s,lease=1s;quota:100000/5s,lease=1s"};
+  static const char *const windows[] = {
+      "fixed-window:%d/3s,lease=1s,most=%d", "quota:%d/3s,lease=1s,most=%d",
+      "fixed-window:%d/2s,lease=1s,most=%d;quota:100000/5s,lease=1s"};
   (void)state;
-  for (size_t i = 0; i < 3; i++) {
+  for (size_t i = 0; i < 5;
+       i++) { /* to read and to open two windows takes longer than a refill may */
     world w;
-    far = &w;
-    far_us = 0;
-    trip_us = 80000;
-    lease_open(&w, windows[i], 0);
+    open_far(&w, windows[i / 2], 100000, i % 2 != 0 ? SECOND_US : 0);
     the_fake.before = take_a_while;
     trip_us = 2000;
     ask_far(&w, 2 * SECOND_US);
@@ -223,16 +238,16 @@ static void no_request_waits_for_the_next_window(void **state) {
 
 /* A charge to the next window is none of the present one, and all others see it in the next. */
 static void the_next_window_is_not_used_before_it_begins(void **state) {
-  static const char *const windows[] = {"fixed-window:500/3s,lease=1s", "quota:500/3s,lease=1s"};
+  static const char *const windows[] = {"fixed-window:%d/3s,lease=1s,most=%d",
+                                        "quota:%d/3s,lease=1s,most=%d"};
   weir_limiter_options other = {.processes = 1, .flags = WEIR_NO_LEASES};
   (void)state;
-  for (size_t i = 0; i < 2; i++) {
+  for (size_t i = 0; i < 4; i++) {
+    char text[128];
     world w;
-    far = &w;
-    far_us = 0;
-    trip_us = 80000;
-    lease_open(&w, windows[i], 0);
-    weir_limiter *beside = world_limiter(&w, windows[i], &other);
+    open_far(&w, windows[i / 2], 500, i % 2 != 0 ? 60 * SECOND_US : 0);
+    snprintf(text, sizeof text, windows[i / 2], 500, 500);
+    weir_limiter *beside = world_limiter(&w, text, &other);
     the_fake.before = take_a_while;
     weir_decision decision = {.allowed = true};
     int admitted = 0;

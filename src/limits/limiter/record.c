@@ -12,8 +12,7 @@
 #include "algorithm/machine.h"
 #include "limiter/limiter.h"
 
-/* A record that lots are used by is read again with a refill, when so small a part of its time is left. */
-enum { KEPT_S = 600, DUE_PARTS = 8 };
+enum { KEPT_S = 600 };
 #define KEPT_US (KEPT_S * INT64_C(1000000))
 
 /* What is kept of a record: that of a tier is the limit that it has here, so that no request looks for it. */
@@ -138,10 +137,11 @@ bool weir_record_lets(const weir_limiter *limiter, const weir_memo_entry *entry,
   return is_known(limiter, record, now_us) && !bars(limit_of(limiter, record));
 }
 
+/* In half of its time: a refill that began before must come back, and another one after it, while the record is
+ * still known. */
 bool weir_record_is_due(const weir_limiter *limiter, const weir_memo_entry *entry, int64_t now_us) {
   if (limiter->limits_us == 0) return false;
-  int64_t age_us = now_us - weir_record_of(limiter, entry)->read_us;
-  return age_us >= limiter->limits_us - limiter->limits_us / DUE_PARTS;
+  return now_us - weir_record_of(limiter, entry)->read_us >= limiter->limits_us / 2;
 }
 
 bool weir_record_recall(const weir_limiter *limiter, const weir_memo_entry *entry,
