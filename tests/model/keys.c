@@ -31,6 +31,7 @@ bool keys_open(struct model *model) {
   model->has_limits = true;
   keys->limiter.stack = model->stack;
   keys->limiter.steered = weir_stack_steered(&model->stack);
+  keys->limiter.known = &weir_denial_stand_in;
   keys->limiter.limit_least = weir_rule_limit_least(rule);
   keys->limiter.limits_us = model->scope->limits_us;
   keys->limiter.absent_denies = model->scope->flags & ABSENT_DENIES;
@@ -108,7 +109,7 @@ static weir_group *group_of(struct model *model, struct client *client, weir_cla
 
 /* Has record.c see the requests of a group as those of threads that wait, and takes over what it answered. */
 static weir_claim *with_waiting(struct model *model, struct client *client, int64_t starts_us,
-                                bool *must_read) {
+                                weir_record_reads *reads) {
   struct keys *keys = model->keys;
   weir_claim *left = NULL, **end = &left, **link = &keys->group.requests;
   weir_group *group = group_of(model, client, NULL, starts_us);
@@ -119,8 +120,8 @@ static weir_claim *with_waiting(struct model *model, struct client *client, int6
     *link = &keys->waiting[i].claim;
     link = &keys->waiting[i].claim.next;
   }
-  if (must_read != NULL)
-    *must_read = weir_record_must_read(&keys->call, group);
+  if (reads != NULL)
+    *reads = weir_record_seek(&keys->call, group);
   else
     weir_record_apply(&keys->call, group);
   for (int i = 0; i < GROUP_MOST; i++) {
@@ -136,16 +137,15 @@ static weir_claim *with_waiting(struct model *model, struct client *client, int6
 
 /* DONE: all of the group are answered. */
 weir_turn keys_start(struct model *model, struct client *client, weir_claim **group) {
-  bool must_read;
   int64_t starts_us = client->start_us;
-  client->reads = WEIR_RECORD_KNOWN;
-  *group = with_waiting(model, client, starts_us, &must_read);
+  weir_record_reads reads;
+  *group = with_waiting(model, client, starts_us, &reads);
+  client->reads = reads;
   if (*group == NULL) return WEIR_TURN_DONE;
   weir_group *reading = group_of(model, client, *group, starts_us);
-  bool rides = must_read && weir_record_may_ride(&model->keys->limiter, reading);
-  if (must_read) client->reads = rides ? WEIR_RECORD_RIDES : WEIR_RECORD_FIRST;
-  if (!must_read || rides) client_start_machine(model, client, *group);
-  if (must_read) weir_record_plan(&model->keys->call, reading, !rides);
+  bool reads_first = reads == WEIR_RECORD_FIRST;
+  if (!reads_first) client_start_machine(model, client, *group);
+  if (reads != WEIR_RECORD_KNOWN) weir_record_plan(&model->keys->call, reading, reads_first);
   return WEIR_TURN_EXECUTE;
 }
 
