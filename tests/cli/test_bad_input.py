@@ -121,7 +121,7 @@ class Numbers(ProgramTest):
 
     def test_limits_of_keys_are_refused_as_the_file_has_them(self):
         for limiter in ('rule: "quota:5/1d"', 'rule: "quota:5/1d;quota:9/7d", most: 50',
-                        'rule: "token-bucket:1000/1s,most=5000,lease=20ms"'):
+                        'rule: "in-flight:5/5m,most=50,lease=1s"'):
             with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
                 config.write(f'stores: {{main: {{url: "memory:"}}}}\nlimiters:\n  api: {{{limiter}, limits: store}}\n')
                 config.flush()
