@@ -465,6 +465,79 @@ static void who_is_not_named_has_lots(void **state) {
   on_each_store(others_have_lots);
 }
 
+/* --- weights that change -----------------------------------------------------------------------
+ *
+ * Cells of 10 s, Cf = 800: north has 500 of it and then 320, south 300 and then 320, east nothing and then 160.
+ */
+
+#define OF_TENANTS "shared-window:8000/80s,cells=8,floors=100%,weights="
+static const char *const weights_before = OF_TENANTS "north:5|south:3";
+static const char *const weights_lesser = OF_TENANTS "north:16|south:15|nobody:9";
+static const char *const weights_after = OF_TENANTS "north:2|south:2|east:1";
+
+enum { CHANGE_CELLS = 48, CELLS_OF_AN_INTERVAL = 9 };
+
+/* In this cell one of both has what it has in both divisions, after all others have taken what they get. */
+static int64_t divide_cell(weir_limiter *one, weir_limiter *other, int cell) {
+  bool north = cell % 2 == 0;
+  int64_t got = 0, floor = north ? 320 : 300;
+  const char *greedy[] = {north ? "south" : "north", "east", "stranger"};
+  for (int i = 0; i < 6; i++)
+    got += drain(i % 2 == 0 ? one : other, "pool", greedy[i / 2], 20);
+  for (int64_t asked = 0; asked < floor; asked += 20)
+    assert_true(take(asked % 40 == 0 ? one : other, "pool", north ? "north" : "south", 20));
+  return got + floor;
+}
+
+/* The most in any interval of a period, which meets so many cells: a third of all is decided by the first two
+ * processes, a third by the next two. */
+static int64_t most_while_changing(world *w, const char *const texts[2][2]) {
+  int64_t got[CHANGE_CELLS], most = 0;
+  for (int cell = 0; cell < CHANGE_CELLS; cell++) {
+    const char *const *of = texts[cell * 2 / CHANGE_CELLS];
+    weir_limiter *one = world_limiter(w, of[cell / 3 % 2], NULL),
+                 *other = world_limiter(w, of[1 - cell / 3 % 2], NULL);
+    world_set(w, cell * 10 * SECOND_US + 5 * SECOND_US);
+    got[cell] = divide_cell(one, other, cell);
+    weir_limiter_destroy(one);
+    weir_limiter_destroy(other);
+  }
+  for (int first = 0; first + CELLS_OF_AN_INTERVAL <= CHANGE_CELLS; first++) {
+    int64_t sum = 0;
+    for (int cell = first; cell < first + CELLS_OF_AN_INTERVAL; cell++)
+      sum += got[cell];
+    if (sum > most) most = sum;
+  }
+  return most;
+}
+
+static void the_lesser_floors_come_between(world *w) {
+  const char *const texts[2][2] = {{weights_before, weights_lesser},
+                                   {weights_lesser, weights_after}};
+  int64_t most = most_while_changing(w, texts);
+  print_message("%d of 8000\n", (int)most);
+  assert_in_range(most, 7000, 8000);
+}
+
+static void a_change_by_way_of_lesser_floors_keeps_both_promises(void **state) {
+  (void)state;
+  on_each_store(the_lesser_floors_come_between);
+}
+
+/* As it is told: floors hold, and the limit does not. */
+static void both_divisions_hold(world *w) {
+  const char *const texts[2][2] = {{weights_before, weights_after},
+                                   {weights_before, weights_after}};
+  int64_t most = most_while_changing(w, texts);
+  print_message("%d of 8000\n", (int)most);
+  assert_true(most > 8000);
+}
+
+static void a_change_at_once_has_the_floors_of_both(void **state) {
+  (void)state;
+  on_each_store(both_divisions_hold);
+}
+
 /* --- without the store --------------------------------------------------------------------------
  */
 
@@ -662,6 +735,8 @@ int main(void) {
       cmocka_unit_test(floors_hold_with_lots),
       cmocka_unit_test(what_a_lot_leaves_goes_back),
       cmocka_unit_test(who_is_not_named_has_lots),
+      cmocka_unit_test(a_change_by_way_of_lesser_floors_keeps_both_promises),
+      cmocka_unit_test(a_change_at_once_has_the_floors_of_both),
       cmocka_unit_test(who_is_not_named_takes_from_others_alone),
       cmocka_unit_test(who_was_seen_has_a_floor),
       cmocka_unit_test(a_limit_up_to_most_may_be_said),
