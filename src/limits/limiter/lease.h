@@ -15,9 +15,8 @@ typedef struct weir_return {
   int64_t places[WEIR_RULES_MOST];
 } weir_return;
 
-/* The first round also gives back lots of four other keys. It gives back two lots of one key, and of a rule with one
- * operation, or two. */
-enum { WEIR_RETURNS_OF_OTHERS = 4, WEIR_RETURNS_OF_ONE = 2, WEIR_RETURN_OPERATIONS = 2 };
+/* The first round also gives back lots of four other keys. It gives back two lots of one key. */
+enum { WEIR_RETURNS_OF_OTHERS = 4, WEIR_RETURNS_OF_ONE = 2 };
 
 /* What a call keeps for leases. */
 typedef struct weir_returns {

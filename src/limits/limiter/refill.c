@@ -86,7 +86,7 @@ weir_status weir_refill_due(weir_limiter *limiter, int64_t *next_us, weir_messag
 
 size_t weir_returns_room(const weir_limiter *limiter, size_t count, size_t *operations) {
   size_t returns = WEIR_RETURNS_OF_ONE * (count + WEIR_RETURNS_OF_OTHERS);
-  *operations += returns * limiter->stack.count * WEIR_RETURN_OPERATIONS;
+  *operations += returns * (limiter->shared ? WEIR_SHARED_RETURN : limiter->stack.count);
   return sizeof(weir_returns) + returns * sizeof(weir_return);
 }
 
