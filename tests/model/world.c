@@ -102,12 +102,12 @@ static bool may_tick(const struct model *model) {
 
 /* Taking in answers touches nothing that others see. Where the clock does not matter to what
  * follows, because time is over or the answers are those of a charge or a take-back that look at it
- * only to know whether they are late, and no crash can come in between, it may as well happen at
- * once. */
+ * only to know whether they are late, it may as well happen at once. A client that stops before it has them may as
+ * well stop at once, too: others see nothing of either. */
 static bool may_hurry(const struct model *model, const struct client *client) {
   unsigned flags = model->scope->flags;
   bool waits = client->paused || (size_t)client->landed == client_sent(client);
-  if (!client->busy || !waits || (flags & CRASH && !model->world->crashed)) return false;
+  if (!client->busy || !waits) return false;
   if (!has_more_time(model)) return true;
   return !(flags & (LATE | OVERDUE)) && !model->reads_clocks && !client->paused &&
          client->machine->frame.phase != WEIR_PHASE_LOOK;
@@ -126,8 +126,10 @@ size_t world_steps(const struct model *model, struct step steps[STEPS_MOST]) {
   for (int i = 0; i < CLIENTS_MOST; i++) {
     bool lands = shared_reads_what_stays(model, &world->clients[i]);
     if (!lands && !may_hurry(model, &world->clients[i])) continue;
-    steps[0] = (struct step){lands ? LAND : world->clients[i].paused ? WAKE : ABSORB, i, 0};
-    return 1;
+    steps[count++] = (struct step){lands ? LAND : world->clients[i].paused ? WAKE : ABSORB, i, 0};
+    if (model->scope->flags & CRASH && !world->crashed && !lands)
+      steps[count++] = (struct step){CRASHES, i, 0};
+    return count;
   }
   bool over = true;
   for (int i = 0; i < CLIENTS_MOST; i++) {
