@@ -191,6 +191,13 @@ static inline bool weir_limiter_never(const weir_limiter *limiter, int64_t now_u
   return false;
 }
 
+/* What it was decided, as its caller is told it: for costs of its own also where they came to one. */
+static inline void weir_request_tell(weir_request *request, const weir_verdict *verdict) {
+  if (verdict->status != WEIR_OK) return;
+  request->decision = verdict->decision;
+  if (request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
+}
+
 /* What a checked request says of itself beside that. */
 void weir_request_say(const weir_limiter *limiter, const weir_extra *extra, weir_ask *ask);
 

@@ -164,8 +164,7 @@ weir_status weir_reserve_end(weir_reservation *made, weir_request *request,
                              weir_message *message) {
   weir_limiter *limiter = made->limiter;
   weir_status status = state->claim.verdict.status;
-  if (status == WEIR_OK) request->decision = state->claim.verdict.decision;
-  if (status == WEIR_OK && request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
+  weir_request_tell(request, &state->claim.verdict);
   if (status == WEIR_OK && state->claim.verdict.decision.allowed) {
     made->charged = weir_charged_where(limiter, &state->claim.verdict.decision);
     made->store_status = state->claim.verdict.decision.store_status;

@@ -38,7 +38,28 @@ typedef struct weir_speaker {
   weir_message why;
 } weir_speaker;
 
-typedef enum weir_verb { WEIR_DECIDES, WEIR_RESERVES, WEIR_RELEASES } weir_verb;
+/* One of many. */
+typedef struct weir_one {
+  weir_limiter *limiter;
+  weir_request *request;
+  const weir_extra *extra;
+  weir_waiting *state;            /* what it asks for; ... */
+  weir_settlement *settlement;    /* ... of what settles, the change that is asked for */
+  weir_reservation **made;        /* what is reserved, and later whether; or is released */
+  weir_reservation **reservation; /* out, of what is reserved */
+} weir_one;
+
+/* What is done with each of them. */
+typedef struct weir_verb {
+  const char *array; /* the caller's, in messages */
+  bool settles;      /* what was charged before is changed, for which no policy answers */
+  weir_status (*check)(const weir_one *one, weir_message *message);
+  bool (*begin)(const weir_one *one); /* writes what it asks for; false: it has its answer */
+
+  /* Writes what came of it; the message gets what the store cannot say. */
+  weir_status (*end)(const weir_one *one, weir_message *message);
+  void (*count)(const weir_one *one);
+} weir_verb;
 
 /* What is released, in the order of keys: so those of one key stand side by side, and ride together. */
 typedef struct weir_leaver {
@@ -47,7 +68,7 @@ typedef struct weir_leaver {
 } weir_leaver;
 
 typedef struct weir_together {
-  weir_verb verb;
+  const weir_verb *verb;
   weir_request *requests;          /* of releases their statuses alone */
   const weir_extra *const *extras; /* what they say beside; NULL: nothing */
   weir_reservation **made; /* what is reserved, and later whether: NULL where not; or is released */
@@ -105,6 +126,103 @@ static weir_call *take_set(weir_together *all, size_t from) {
   return first;
 }
 
+/* --- what is done ------------------------------------------------------------------------------
+ */
+
+static weir_status check_request(const weir_one *one, weir_message *message) {
+  return weir_request_check(one->limiter, one->request, one->extra, message);
+}
+
+static bool begin_decision(const weir_one *one) {
+  weir_request_begin(one->limiter, one->request, one->extra, one->state);
+  return true;
+}
+
+static weir_status end_decision(const weir_one *one, weir_message *message) {
+  (void)message;
+  weir_request_tell(one->request, &one->state->claim.verdict);
+  return one->state->claim.verdict.status;
+}
+
+static void count_decision(const weir_one *one) {
+  bool peeks = one->request->flags & WEIR_REQUEST_PEEK;
+  weir_counts_add(one->limiter->counts, one->request->status,
+                  peeks ? NULL : &one->request->decision);
+}
+
+static bool begin_settlement(const weir_one *one) {
+  weir_settle_ask(one->limiter, one->request, one->extra, one->settlement, one->state);
+  return weir_settlement_begin(one->limiter, one->settlement, one->state);
+}
+
+static weir_status end_settlement(const weir_one *one, weir_message *message) {
+  weir_status status = weir_settlement_end(one->limiter, one->settlement, one->state, message);
+  weir_settle_tell(one->limiter, one->request, one->settlement, one->state);
+  return status;
+}
+
+static void count_end(const weir_one *one) {
+  weir_counts_add(one->limiter->counts, one->request->status, NULL);
+}
+
+static weir_status check_reservation(const weir_one *one, weir_message *message) {
+  return weir_reserve_begin(one->limiter, one->request, one->extra, one->made, message);
+}
+
+/* What this process has already is not asked for. */
+static bool begin_reservation(const weir_one *one) {
+  bool at_once = weir_reserve_at_once(*one->made, one->request, one->reservation);
+  *one->state =
+      at_once ? (weir_waiting){0} : weir_reserve_ask(*one->made, one->request, one->extra);
+  return !at_once;
+}
+
+static weir_status end_reservation(const weir_one *one, weir_message *message) {
+  if (*one->reservation != NULL) return WEIR_OK;
+  return weir_reserve_end(*one->made, one->request, one->state, one->reservation, message);
+}
+
+static void count_reservation(const weir_one *one) {
+  weir_reserve_count(one->limiter, one->request);
+}
+
+static weir_status check_release(const weir_one *one, weir_message *message) {
+  return weir_release_check(*one->made, message);
+}
+
+/* It stops believing. What it has paid for is known only then, and a payment that is under way may be
+ * waited for: so no call of ours may lead a key yet, which that may stand in line for. */
+static bool begin_release(const weir_one *one) {
+  return weir_release_begin(*one->made, one->settlement, one->state);
+}
+
+static weir_status end_release(const weir_one *one, weir_message *message) {
+  return weir_release_end(*one->made, one->settlement, one->state, message);
+}
+
+static const weir_verb decides = {"requests",     false,        check_request,
+                                  begin_decision, end_decision, count_decision};
+static const weir_verb settles = {"requests",       true,           check_request,
+                                  begin_settlement, end_settlement, count_end};
+static const weir_verb reserves = {"requests",        false,           check_reservation,
+                                   begin_reservation, end_reservation, count_reservation};
+static const weir_verb releases = {"reservations", true,        check_release,
+                                   begin_release,  end_release, count_end};
+
+/* A reservation of what settles is refused. */
+static const weir_verb *verb_of(const weir_together *all, size_t i) {
+  bool is_settlement = all->verb == &decides && all->requests[i].flags & WEIR_REQUEST_SETTLE;
+  return is_settlement ? &settles : all->verb;
+}
+
+static weir_one one_of(const weir_together *all, size_t i) {
+  return (weir_one){.limiter = all->parts[all->part_of[i]].limiter,
+                    .request = &all->requests[i],
+                    .extra = weir_extra_of(all->extras, i),
+                    .made = all->made != NULL ? &all->made[i] : NULL,
+                    .reservation = all->reservations != NULL ? &all->reservations[i] : NULL};
+}
+
 /* --- asking ------------------------------------------------------------------------------------
  */
 
@@ -127,117 +245,51 @@ static weir_settlement *find_carrier(weir_call *call, const weir_waiting *state)
 }
 
 /* A server's turn settles many requests of one key: they are asked for as one. */
-static void begin_settlement(weir_part *part, weir_request *request, const weir_extra *extra,
-                             weir_waiting *state) {
-  weir_settlement *settlement = weir_call_settlement(part->call, state);
-  if (settlement == NULL) {
-    request->status = WEIR_NO_MEMORY;
-    part->call->ask_count--;
-    return;
+static bool rides(const weir_part *part, const weir_one *one) {
+  weir_settlement *carrier = find_carrier(part->call, one->state);
+  return carrier != NULL && weir_settlement_ride(part->limiter, carrier, one->settlement);
+}
+
+/* Those that fail their check are not asked, and do not keep the others from being decided: each
+ * has a status of its own. */
+static void begin_each(weir_together *all) {
+  for (size_t i = 0; i < all->count; i++) {
+    const weir_verb *verb = verb_of(all, i);
+    weir_part *part = &all->parts[all->part_of[i]];
+    weir_one one = one_of(all, i);
+    weir_status *status = &one.request->status;
+    if (!part->current) continue;
+    *status = part->status;
+    if (*status == WEIR_OK) *status = verb->check(&one, NULL);
+    if (*status != WEIR_OK) continue;
+    one.state = &part->call->batch[part->call->ask_count];
+    if (verb->settles) one.settlement = weir_call_settlement(part->call, one.state);
+    if (verb->settles && one.settlement == NULL) *status = WEIR_NO_MEMORY;
+    if (*status != WEIR_OK) continue;
+    part->call->ask_count++;
+    if (!verb->begin(&one) || (verb->settles && rides(part, &one)))
+      atomic_store_explicit(&one.state->standing, WEIR_STANDING_DONE, memory_order_relaxed);
   }
-  weir_settle_ask(part->limiter, request, extra, settlement, state);
-  if (!weir_settlement_begin(part->limiter, settlement, state)) return;
-  weir_settlement *carrier = find_carrier(part->call, state);
-  if (carrier != NULL) weir_settlement_ride(part->limiter, carrier, settlement);
 }
 
-/* What this process has already is not asked for. */
-static void begin_reservation(weir_together *all, weir_part *part, size_t i, weir_waiting *state) {
-  weir_request *request = &all->requests[i];
-  if (!weir_reserve_at_once(all->made[i], request, &all->reservations[i])) {
-    *state = weir_reserve_ask(all->made[i], request, weir_extra_of(all->extras, i));
-    weir_call_join(&part->call, part->limiter, state, part->call->at);
-    return;
-  }
-  *state = (weir_waiting){.claim.verdict.decision = request->decision};
-  atomic_store_explicit(&state->standing, WEIR_STANDING_DONE, memory_order_relaxed);
-}
-
-/* It stops believing. What it has paid for is known only then, and a payment that is under way may be
- * waited for: so no call of ours leads a key yet, which that may stand in line for. */
-static void begin_release(weir_together *all, weir_part *part, size_t i, weir_waiting *state) {
-  weir_settlement *settlement = weir_call_settlement(part->call, state);
-  if (settlement == NULL) {
-    all->requests[i].status = WEIR_NO_MEMORY;
-    part->call->ask_count--;
-    return;
-  }
-  if (!weir_release_begin(all->made[i], settlement, state)) return;
-  weir_settlement *carrier = find_carrier(part->call, state);
-  if (carrier != NULL) weir_settlement_ride(part->limiter, carrier, settlement);
-}
-
-/* Whether the store has to be asked: by another settlement it is asked for several. */
-static bool has_to_join(weir_call *call, const weir_waiting *state) {
-  if (state->claim.ask.settlement == NULL) return true;
-  const weir_settlement *settlement = weir_call_settlement(call, state);
-  return settlement->request != NULL && settlement->carrier == NULL;
-}
-
-/* Where something is settled, all are begun before the first joins: from then on other threads read
- * what it asks for. */
-static void join_begun(weir_together *all) {
+/* All are begun before the first joins: from then on other threads read what it asks for. */
+static void join_each(weir_together *all) {
   for (size_t i = 0; i < all->part_count; i++) {
     weir_part *part = &all->parts[i];
     if (!part->current || part->call == NULL) continue;
     for (size_t n = 0; n < part->call->ask_count; n++) {
       weir_waiting *state = &part->call->batch[n];
-      if (has_to_join(part->call, state))
+      if (atomic_load_explicit(&state->standing, memory_order_relaxed) != WEIR_STANDING_DONE)
         weir_call_join(&part->call, part->limiter, state, part->call->at);
-      else
-        atomic_store_explicit(&state->standing, WEIR_STANDING_DONE, memory_order_relaxed);
     }
   }
-}
-
-static weir_status check(const weir_together *all, const weir_part *part, size_t i,
-                         weir_message *message) {
-  const weir_request *request = &all->requests[i];
-  const weir_extra *extra = weir_extra_of(all->extras, i);
-  if (all->verb == WEIR_DECIDES) return weir_request_check(part->limiter, request, extra, message);
-  if (all->verb == WEIR_RELEASES) return weir_release_check(all->made[i], message);
-  return weir_reserve_begin(part->limiter, request, extra, &all->made[i], message);
-}
-
-/* A reservation of what settles is refused, and all others of its batch are joined as they are begun. */
-static bool settles(const weir_together *all, size_t i) {
-  return all->verb == WEIR_RELEASES ||
-         (all->verb == WEIR_DECIDES && all->requests[i].flags & WEIR_REQUEST_SETTLE);
-}
-
-/* Those that fail their check are not asked, and do not keep the others from being decided: each
- * has a status of its own. */
-static void join_all(weir_together *all) {
-  bool some_settle = false;
-  for (size_t i = 0; i < all->count; i++)
-    some_settle = some_settle || settles(all, i);
-  for (size_t i = 0; i < all->count; i++) {
-    weir_part *part = &all->parts[all->part_of[i]];
-    weir_request *request = &all->requests[i];
-    if (!part->current) continue;
-    request->status = part->status;
-    if (request->status == WEIR_OK) request->status = check(all, part, i, NULL);
-    if (request->status != WEIR_OK) continue;
-    weir_waiting *state = &part->call->batch[part->call->ask_count++];
-    if (all->verb == WEIR_RESERVES) {
-      begin_reservation(all, part, i, state);
-    } else if (all->verb == WEIR_RELEASES) {
-      begin_release(all, part, i, state);
-    } else if (settles(all, i)) {
-      begin_settlement(part, request, weir_extra_of(all->extras, i), state);
-    } else {
-      weir_request_begin(part->limiter, request, weir_extra_of(all->extras, i), state);
-      if (!some_settle) weir_call_join(&part->call, part->limiter, state, part->call->at);
-    }
-  }
-  if (some_settle) join_begun(all);
 }
 
 /* --- answering ---------------------------------------------------------------------------------
  */
 
 static size_t index_of(const weir_together *all, size_t i) {
-  return all->verb == WEIR_RELEASES ? all->leavers[i].index : i;
+  return all->leavers != NULL ? all->leavers[i].index : i;
 }
 
 static bool may_speak(const weir_together *all, weir_status status, size_t i) {
@@ -251,90 +303,46 @@ static void speak(weir_together *all, weir_status status, size_t i, const char *
   if (!may_speak(all, status, i)) return;
   speaker->status = status;
   speaker->index = index_of(all, i);
-  weir_message_set(&speaker->why, "%s", why);
+  weir_message_set(&speaker->why, "%s", why[0] != '\0' ? why : weir_status_text(status));
 }
 
 /* Nothing was asked for it. What was refused for its time may be in time by now. */
-static void explain_refused(weir_together *all, const weir_part *part, size_t i) {
-  weir_request *request = &all->requests[i];
-  weir_message why;
-  if (!may_speak(all, request->status, i)) return;
-  weir_message_set(&why, "%s", weir_status_text(request->status));
-  if (request->status == WEIR_NO_MEMORY)
-    weir_no_memory(&why);
-  else
-    check(all, part, i, &why);
-  speak(all, request->status, i, why.text);
-}
-
-/* What it came to, or why it was not made. */
-static void answer_settlement(weir_together *all, weir_part *part, size_t i) {
-  weir_request *request = &all->requests[i];
-  weir_waiting *state = &part->call->batch[part->answered++];
-  weir_settlement *settlement = weir_call_settlement(part->call, state);
-  weir_message why;
-  bool explained = state == part->call->explained;
-  weir_message_set(
-      &why, "%s",
-      explained ? part->call->explanation.text : weir_status_text(state->claim.verdict.status));
-  if (all->verb == WEIR_RELEASES) {
-    request->status = weir_release_end(all->made[i], settlement, state, &why);
-  } else {
-    request->status = weir_settlement_end(part->limiter, settlement, state, &why);
-    weir_settle_tell(part->limiter, request, settlement, state);
-  }
-  if (request->status != WEIR_OK) speak(all, request->status, i, why.text);
-}
-
-/* What was had at once needs no answer. What the store did not decide its policy has. */
-static void answer_reservation(weir_together *all, weir_part *part, size_t i) {
-  weir_request *request = &all->requests[i];
-  weir_waiting *state = &part->call->batch[part->answered++];
-  bool explained = state == part->call->explained;
-  weir_message *why = &part->call->explanation;
-  weir_message own;
-  if (all->reservations[i] != NULL) return;
-  if (weir_limiter_has_answer(part->limiter, state, state->claim.verdict.status))
-    weir_limiter_fall_back(part->limiter, state, explained ? why : NULL);
-  weir_message_set(&own, "%s",
-                   explained ? why->text : weir_status_text(state->claim.verdict.status));
-  request->status = weir_reserve_end(all->made[i], request, state, &all->reservations[i], &own);
-  if (explained || request->status != WEIR_OK) speak(all, request->status, i, own.text);
+static void explain_refused(weir_together *all, const weir_one *one, size_t i) {
+  weir_status status = one->request->status;
+  weir_message why = {""};
+  if (!may_speak(all, status, i)) return;
+  if (status != WEIR_NO_MEMORY) verb_of(all, i)->check(one, &why);
+  speak(all, status, i, why.text);
 }
 
 /* The store's answer, or the policy's. */
-static void answer(weir_together *all, weir_part *part, size_t i) {
-  weir_request *request = &all->requests[i];
-  weir_waiting *state = &part->call->batch[part->answered++];
-  if (weir_limiter_has_answer(part->limiter, state, state->claim.verdict.status))
-    weir_limiter_fall_back(part->limiter, state,
-                           state == part->call->explained ? &part->call->explanation : NULL);
-  request->status = state->claim.verdict.status;
-  if (request->status == WEIR_OK) request->decision = state->claim.verdict.decision;
-  if (request->status == WEIR_OK && request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
-  if (state == part->call->explained) speak(all, request->status, i, part->call->explanation.text);
+static void answer(weir_together *all, weir_part *part, weir_one *one, size_t i) {
+  const weir_verb *verb = verb_of(all, i);
+  weir_call *call = part->call;
+  weir_waiting *state = one->state = &call->batch[part->answered++];
+  bool explained = state == call->explained;
+  weir_message own;
+  weir_message *why = explained ? &call->explanation : &own;
+  own.text[0] = '\0';
+  if (verb->settles)
+    one->settlement = weir_call_settlement(call, state);
+  else if (weir_limiter_has_answer(part->limiter, state, state->claim.verdict.status))
+    weir_limiter_fall_back(part->limiter, state, explained ? why : NULL);
+  one->request->status = verb->end(one, why);
+  if (one->request->status != WEIR_OK || (explained && !verb->settles))
+    speak(all, one->request->status, i, why->text);
 }
 
-static void answer_all(weir_together *all) {
+static void answer_each(weir_together *all) {
   for (size_t i = 0; i < all->count; i++) {
     weir_part *part = &all->parts[all->part_of[i]];
-    weir_request *request = &all->requests[i];
+    weir_one one = one_of(all, i);
     if (!part->current) continue;
-    if (request->status != WEIR_OK)
-      explain_refused(all, part, i);
-    else if (all->verb == WEIR_RESERVES)
-      answer_reservation(all, part, i);
-    else if (settles(all, i))
-      answer_settlement(all, part, i);
+    if (one.request->status == WEIR_OK)
+      answer(all, part, &one, i);
     else
-      answer(all, part, i);
-    if (all->verb == WEIR_RESERVES) {
-      weir_reserve_count(part->limiter, request);
-      continue;
-    }
-    bool peeks = request->flags & WEIR_REQUEST_PEEK;
-    weir_counts_add(part->limiter->counts, request->status,
-                    settles(all, i) || peeks ? NULL : &request->decision);
+      explain_refused(all, &one, i);
+    verb_of(all, i)->count(&one);
   }
 }
 
@@ -343,9 +351,10 @@ static void answer_all(weir_together *all) {
 
 static void decide_set(weir_together *all, size_t from) {
   weir_call *first = take_set(all, from);
-  join_all(all);
+  begin_each(all);
+  join_each(all);
   if (first != NULL) weir_call_run(first);
-  answer_all(all);
+  answer_each(all);
   for (size_t i = from; i < all->part_count; i++) {
     weir_part *part = &all->parts[i];
     if (part->current && part->call != NULL) weir_call_release(part->call);
@@ -362,8 +371,8 @@ static weir_status decide(weir_together *all, weir_message *message) {
   if (speaker->index == all->count) return WEIR_OK;
   weir_message_set(message, "%s", speaker->why.text);
   bool of_request = all->part_count > 1 || all->parts[0].status == WEIR_OK;
-  const char *name = all->verb == WEIR_RELEASES ? "reservations" : "requests";
-  if (all->count > 1 && of_request) weir_message_prefix(message, "%s[%zu]: ", name, speaker->index);
+  if (all->count > 1 && of_request)
+    weir_message_prefix(message, "%s[%zu]: ", all->verb->array, speaker->index);
   return speaker->status;
 }
 
@@ -392,12 +401,14 @@ static weir_status check_limiters(weir_limiter *const *limiters, size_t count,
 /* Only what is used is written. */
 static void begin(weir_together *all, weir_part *parts, weir_request *requests,
                   const weir_extra *const *extras, size_t count) {
-  all->verb = WEIR_DECIDES;
+  all->verb = &decides;
   all->parts = parts;
   all->requests = requests;
   all->extras = extras;
   all->count = all->speaker.index = count;
   all->part_count = 0;
+  all->made = all->reservations = NULL;
+  all->leavers = NULL;
   all->speaker.status = WEIR_OK;
 }
 
@@ -479,12 +490,10 @@ static bool know(weir_limiter *limiter, weir_request *request, const weir_extra 
     weir_key key;
     weir_limiter_find(limiter, &state.claim.ask, &key);
     if (!weir_know(limiter, &state, &key, at, WEIR_LOCKED, NULL)) return false;
-    request->decision = state.claim.verdict.decision;
-    if (request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
+    weir_request_tell(request, &state.claim.verdict);
   }
   request->status = status;
-  weir_counts_add(limiter->counts, status,
-                  request->flags & WEIR_REQUEST_PEEK ? NULL : &request->decision);
+  count_decision(&(weir_one){.limiter = limiter, .request = request});
   return true;
 }
 
@@ -525,7 +534,7 @@ weir_status weir_reserve_extra(weir_limiter *const *limiters, weir_request *requ
   if (count == 1)
     return weir_reserve_one(limiters[0], requests, weir_extra_of(extras, 0), reservations, message);
   begin(&all, parts, requests, extras, count);
-  all.verb = WEIR_RESERVES;
+  all.verb = &reserves;
   all.made = made;
   all.reservations = reservations;
   for (size_t i = 0; i < count; i++) {
@@ -575,7 +584,7 @@ weir_status weir_release_together(weir_reservation *const *reservations, size_t 
     leavers[i] = (weir_leaver){reservations[i], i};
   qsort(leavers, count, sizeof *leavers, by_key);
   begin(&all, parts, requests, NULL, count);
-  all.verb = WEIR_RELEASES;
+  all.verb = &releases;
   all.made = released;
   all.leavers = leavers;
   for (size_t i = 0; i < count; i++) {
