@@ -251,7 +251,7 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   if (made == NULL) return weir_no_memory(message);
   made->store = store;
   status = weir_limiter_configure(made, options, store->timeout_us, &processes, message);
-  made->text = weir_limiter_copy_text(rules);
+  made->text = strdup(rules);
   if (status == WEIR_OK && made->text == NULL) status = weir_no_memory(message);
   if (status == WEIR_OK) status = weir_stack_parse(made->text, processes, &made->stack, message);
   if (status == WEIR_OK) status = weir_limiter_check_store(made, message);

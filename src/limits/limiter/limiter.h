@@ -71,19 +71,22 @@ struct weir_limiter {
   bool held;          /* some rule's places are held */
   bool shared;        /* the rule divides its limit: every request names a tenant */
   bool one_by_one;    /* every request is a group of its own: always under a log */
-  int64_t
-      cost_most[WEIR_RULES_MOST]; /* of one request; 1 under a log, which has entries for them */
-  size_t steered;                 /* weir_stack_steered() */
-  int64_t limit_least;            /* weir_rule_limit_least() of that rule */
-  atomic_bool limited;            /* some request has a limit of its own, or keys have */
-  int64_t limits_us;              /* how old the record of a key may be; 0: keys have none */
-  bool absent_denies;             /* a key without one is denied */
-  bool may_spare;                 /* a key may be unlimited under the steered rule */
-  const weir_stack *widest; /* what costs more under it never fits, of requests without a limit of
-                                     their own: `stack`, or ... */
-  weir_stack *limited_most; /* ... this, with the largest limit that a key may have */
-  int64_t plain_cost_most;  /* the least of these, ... */
-  int64_t capacity_least;   /* ... and of all rules: what costs more never fits */
+
+  /* Of one request, by rule; 1 under a log, which has entries for them. */
+  int64_t cost_most[WEIR_RULES_MOST];
+  size_t steered;      /* weir_stack_steered() */
+  int64_t limit_least; /* weir_rule_limit_least() of that rule */
+  atomic_bool limited; /* some request has a limit of its own, or keys have */
+  int64_t limits_us;   /* how old the record of a key may be; 0: keys have none */
+  bool absent_denies;  /* a key without one is denied */
+  bool may_spare;      /* a key may be unlimited under the steered rule */
+
+  /* What costs more under `widest` never fits, of requests without a limit of their own: it is `stack`, or
+   * the other, which has the largest limit that a key may have. */
+  const weir_stack *widest;
+  weir_stack *limited_most;
+  int64_t plain_cost_most; /* the least of `cost_most`, ... */
+  int64_t capacity_least;  /* ... and of all rules: what costs more never fits */
   weir_prefix prefixes[WEIR_RULES_MOST];
   char *prefix_texts;
   weir_table *table;
@@ -95,10 +98,10 @@ struct weir_limiter {
   bool leases; /* the rules have a lease, and it is used: then the next two mean something */
   weir_lease lease;
   weir_leased_line leased;
-  bool refills; /* lots that run out, on stores that are waited for */
-  _Atomic int64_t refilled_us,
-      renewed_us; /* weir_monotonic_us(): a lot was due; who renews looked */
-  bool renews;    /* there is a renewer: for that, and for places */
+  bool refills;                /* lots that run out, on stores that are waited for */
+  _Atomic int64_t refilled_us; /* weir_monotonic_us(): a lot was due, ... */
+  _Atomic int64_t renewed_us;  /* ... and who renews looked */
+  bool renews;                 /* there is a renewer: for that, and for places */
   weir_renewer renewer;
   struct weir_places *places;         /* NULL: no rule is held; else ... */
   bool hands_on;                      /* ... all are, and what one leaves is another's, and ... */
@@ -107,8 +110,9 @@ struct weir_limiter {
   size_t warning_count;
   weir_store_use uses[WEIR_RULES_MOST]; /* of the store, by rule: of its counts, ... */
   weir_store_use kin[WEIR_RULES_MOST];  /* ... and of its limit, whatever the layout of these */
-  char *texts[WEIR_RULES_MOST +
-              1]; /* of the rules, and behind them what several logs mean, for `uses` */
+
+  /* Of the rules, and behind them what several logs mean, for `uses`. */
+  char *texts[WEIR_RULES_MOST + 1];
   weir_counts *counts;
   unsigned process; /* that created it: weir_process_number */
 
@@ -224,8 +228,6 @@ void weir_limiter_clean_up_warnings(weir_limiter *limiter);
  * whose layout keeps them from it. False: no memory; rules that were entered can leave. */
 bool weir_limiter_enter_store(weir_limiter *limiter);
 
-/* NULL: no memory. */
-char *weir_limiter_copy_text(const char *text);
 void weir_limiter_leave_store(weir_limiter *limiter);
 
 /* A limiter with the parsed rules of `made`, which has all that options say. Frees it on error. */
@@ -329,10 +331,11 @@ static inline weir_memo_entry *weir_limiter_lock_known(weir_limiter *limiter, co
   return entry;
 }
 
-/* Whether what this process knows of a locked entry's key answers the request. */
+/* Whether its key is known to be blocked, or unlimited, which answers the request. */
 bool weir_record_recall(const struct weir_limiter *limiter, const weir_memo_entry *entry,
-                        weir_claim *request,
-                        int64_t now_us); /* that its key is blocked, or unlimited */
+                        weir_claim *request, int64_t now_us);
+
+/* Whether what this process knows of a locked entry's key answers the request. */
 static inline bool weir_limiter_recall(weir_limiter *limiter, weir_memo_entry *entry,
                                        weir_waiting *request, weir_moment at) {
   return (entry->stand_ins & WEIR_KNOWS && limiter->known->answer(limiter, entry, request, at)) ||

@@ -107,26 +107,21 @@ bool weir_limiter_warn_of_short_leases(weir_limiter *limiter) {
   return true;
 }
 
-char *weir_limiter_copy_text(const char *text) {
-  size_t bytes = strlen(text) + 1;
-  char *copy = malloc(bytes);
-  return copy != NULL ? memcpy(copy, text, bytes) : NULL;
-}
-
 /* The texts of all rules; behind them, where several are logs, what their one log means: the texts
  * of those, joined. */
 static bool write_texts(weir_limiter *limiter, size_t logs) {
-  char text[WEIR_RULE_TEXT_BYTES + WEIR_WEIGHTS_MOST], joined[WEIR_RULES_MOST * sizeof text];
+  char text[WEIR_RULE_TEXT_BYTES + WEIR_WEIGHTS_MOST];
+  char joined[WEIR_RULES_MOST * WEIR_RULE_TEXT_BYTES]; /* of logs, which have no weights */
   size_t length = 0, rules = limiter->stack.count;
   for (size_t i = 0; i < rules; i++) {
     weir_rule_write(&limiter->stack.rules[i], text);
-    limiter->texts[i] = weir_limiter_copy_text(text);
+    limiter->texts[i] = strdup(text);
     if (limiter->texts[i] == NULL) return false;
     if (logs < 2 || !weir_rule_takes_one(&limiter->stack.rules[i])) continue;
     length += (size_t)snprintf(joined + length, sizeof joined - length, "%s%s",
                                length > 0 ? ";" : "", text);
   }
-  if (length > 0) limiter->texts[rules] = weir_limiter_copy_text(joined);
+  if (length > 0) limiter->texts[rules] = strdup(joined);
   return length == 0 || limiter->texts[rules] != NULL;
 }
 
