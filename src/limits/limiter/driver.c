@@ -458,6 +458,13 @@ __attribute__((cold, noinline)) static void resume_read(weir_call *call, weir_gr
   weir_lock_leave(&entry->shard->lock);
 }
 
+static inline void go_on(weir_call *call, weir_group *group, int64_t now_us, bool late) {
+  if (group->reads == WEIR_RECORD_KNOWN)
+    resume(call, group, now_us, late);
+  else
+    resume_read(call, group, now_us, late);
+}
+
 /* Every machine takes its answers in and plans its next round, into the other array.
  *
  * What arrived after the deadline admits nothing, and what was not sent when its time was over is
@@ -485,10 +492,7 @@ static void absorb(weir_call *call) {
       if (frame->operations[n].outcome == WEIR_NOT_SENT) end_us = head->charge_end_us;
     bool held_up = immediate && now_us - frame->now_us >= limiter->deadline_us;
     bool late = held_up || head->monotonic_us >= end_us;
-    if (group->reads == WEIR_RECORD_KNOWN)
-      resume(call, group, now_us, late);
-    else
-      resume_read(call, group, now_us, late);
+    go_on(call, group, now_us, late);
   }
 }
 
@@ -502,11 +506,7 @@ static void wake(weir_call *call) {
     bool late = group->wake_us >= head->charge_end_us || weir_call_is_out_of_time(call);
     if (!late && head->monotonic_us < group->wake_us) continue;
     call->pausing--;
-    int64_t now_us = weir_limiter_now(call->limiter);
-    if (group->reads == WEIR_RECORD_KNOWN)
-      resume(call, group, now_us, late);
-    else
-      resume_read(call, group, now_us, late);
+    go_on(call, group, weir_limiter_now(call->limiter), late);
   }
 }
 
@@ -747,7 +747,7 @@ static void count_work(weir_call *first) {
 }
 
 /* Looks at the clocks again, and gives up what has no time left. */
-static void go_on(weir_call *first) {
+static void look_at_clocks(weir_call *first) {
   if (first->deadline_us != INT64_MAX) first->monotonic_us = weir_monotonic_us();
   for (weir_call *call = first; call != NULL; call = call->also) {
     if (weir_call_is_out_of_time(call)) withdraw_all(call);
@@ -772,7 +772,7 @@ void weir_call_run(weir_call *first) {
     }
     next = next_step(first);
     if (next == WEIR_STANDING_DONE) break;
-    go_on(first);
+    look_at_clocks(first);
     next = next_step(first);
   }
   count_work(first);
