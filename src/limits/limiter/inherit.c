@@ -2,6 +2,7 @@
  * shares, and what it admitted while the store is away, goes on in this one:
  *
  *     limiter ── before ──> its pools    added to this one's own
+ *                      ├──> a record     copied, while this one has read none
  *                      ├──> a memo       copied, with the share of its key, while this one has none
  *                      └──> an account   moved, with what it owes; what it counted is counted anew
  *
@@ -94,9 +95,8 @@ static void move_account(const weir_stack *continued, const weir_stack *old_cont
 void weir_record_inherit(weir_limiter *limiter, weir_record *record, const weir_ask *ask) {
   weir_lock_take(&limiter->before_lock);
   weir_limiter *before = limiter->before;
-  weir_memo_entry *old = before != NULL && before->limits_us > 0
-                             ? weir_limiter_lock(before, ask->key, ask->key_length)
-                             : NULL;
+  bool has_records = before != NULL && before->limits_us > 0 && before->steered == limiter->steered;
+  weir_memo_entry *old = has_records ? weir_limiter_lock(before, ask->key, ask->key_length) : NULL;
   if (old != NULL) {
     *record = *weir_record_of(before, old);
     weir_lock_leave(&old->shard->lock);
