@@ -81,8 +81,7 @@ typedef struct weir_bench_plan {
   unsigned processes, threads; /* of each process */
   uint32_t keys;
   weir_bench_pattern pattern;
-  unsigned
-      batch; /* keys of one call; 1: weir_limiter_take; where a rule is held no more is accepted */
+  unsigned batch;         /* keys of one call; 1: weir_limiter_take, as where a rule is held */
   const char *class_name; /* that each request of the stores says; NULL: none */
   const char *tenant;     /* the same; then keys are pools */
   int64_t duration_us;    /* of each contestant, in all rounds together */

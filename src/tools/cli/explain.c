@@ -2,8 +2,9 @@
  *
  *     list, tier or rule ──> each rule alone ──> peeks of rising cost ──> how long each would wait
  *
- * A rule that stands alone counts as it does in its stack; one without classes is asked without any. Where keys have limits of their own, the
- * rule with most= reads the key's from the store, as the server does. */
+ * A rule that stands alone counts as it does in its stack; one without classes is asked without any.
+ * Where keys have limits of their own, the rule with most= reads the key's from the store, as the server
+ * does. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
