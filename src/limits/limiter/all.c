@@ -190,15 +190,10 @@ static unsigned take_set(weir_all *all, unsigned wanted, weir_request_kind kind)
   unsigned set = 0;
   for (size_t i = 0; i < all->count; i++) {
     weir_member *member = &all->members[i];
-    if (!has(wanted, i) || member->limiter->store != limiter->store ||
-        member->limiter->deadline_us != limiter->deadline_us)
-      continue;
+    if (!has(wanted, i) || !weir_limiter_goes_with(member->limiter, limiter)) continue;
     set |= 1U << i;
     begin(member, kind);
-    *link = member->call;
-    member->call->head = first;
-    member->call->waiter = first->own_waiter;
-    link = &member->call->also;
+    link = weir_call_list(&first, link, member->call);
     if (member->deadline_us >= first->deadline_us) continue;
     first->deadline_us = member->deadline_us;
     first->charge_end_us = member->charge_end_us;
@@ -633,12 +628,7 @@ static bool are_limiters(weir_limiter *const *limiters, size_t count, weir_messa
                      WEIR_ALL_MOST);
     return false;
   }
-  for (size_t i = 0; i < count; i++) {
-    if (limiters[i] != NULL) continue;
-    weir_message_set(message, "limiters[%zu] is NULL: accepted are limiters", i);
-    return false;
-  }
-  return true;
+  return weir_limiters_check(limiters, count, message) == WEIR_OK;
 }
 
 weir_status weir_check_all(weir_limiter *const *limiters, size_t count, weir_message *message) {

@@ -220,6 +220,14 @@ static inline void weir_call_begin(weir_call *call, weir_waiting *requests, size
   call->monotonic_us = 0;
 }
 
+/* Puts a call behind the last of a list, or makes it the first; returns where the next goes. */
+static inline weir_call **weir_call_list(weir_call **first, weir_call **link, weir_call *call) {
+  *link = call;
+  call->head = *first;
+  call->waiter = (*first)->own_waiter;
+  return &call->also;
+}
+
 /* The same where it may fit, and its key has been read. */
 void weir_call_join_at(weir_call **call, struct weir_limiter *limiter, weir_waiting *request,
                        const weir_key *key, weir_moment at);

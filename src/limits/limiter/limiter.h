@@ -216,6 +216,14 @@ static inline weir_status weir_limiter_check_process(const weir_limiter *limiter
   return weir_process_check(limiter->process, "the limiter", message);
 }
 
+/* Whether their calls can be one list. */
+static inline bool weir_limiter_goes_with(const weir_limiter *limiter, const weir_limiter *other) {
+  return limiter->store == other->store && limiter->deadline_us == other->deadline_us;
+}
+
+/* Of many requests: whether none of their limiters is NULL. */
+weir_status weir_limiters_check(weir_limiter *const *limiters, size_t count, weir_message *message);
+
 void weir_limiter_destroy_local(weir_limiter *limiter);
 
 /* Add what there is to warn of; a warning beyond WEIR_WARNINGS_MOST is dropped. False: no memory. */

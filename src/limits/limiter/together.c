@@ -111,17 +111,11 @@ static weir_call *take_set(weir_together *all, size_t from) {
   weir_call **link = &first;
   for (size_t i = from; i < all->part_count; i++) {
     weir_part *part = &all->parts[i];
-    const weir_limiter *limiter = part->limiter;
-    part->current = !part->taken && limiter->store == all->parts[from].limiter->store &&
-                    limiter->deadline_us == all->parts[from].limiter->deadline_us;
+    part->current = !part->taken && weir_limiter_goes_with(part->limiter, all->parts[from].limiter);
     if (!part->current) continue;
     part->taken = true;
     ready(part);
-    if (part->call == NULL) continue;
-    *link = part->call;
-    part->call->head = first;
-    part->call->waiter = first->own_waiter;
-    link = &part->call->also;
+    if (part->call != NULL) link = weir_call_list(&first, link, part->call);
   }
   return first;
 }
@@ -383,7 +377,8 @@ static weir_status check_count(size_t count, weir_message *message) {
   return WEIR_BAD_ARGUMENT;
 }
 
-static weir_status check_each(weir_limiter *const *limiters, size_t count, weir_message *message) {
+weir_status weir_limiters_check(weir_limiter *const *limiters, size_t count,
+                                weir_message *message) {
   for (size_t i = 0; i < count; i++) {
     if (limiters[i] != NULL) continue;
     weir_message_set(message, "limiters[%zu] is NULL: accepted are limiters", i);
@@ -395,7 +390,7 @@ static weir_status check_each(weir_limiter *const *limiters, size_t count, weir_
 static weir_status check_limiters(weir_limiter *const *limiters, size_t count,
                                   weir_message *message) {
   weir_status status = check_count(count, message);
-  return status == WEIR_OK ? check_each(limiters, count, message) : status;
+  return status == WEIR_OK ? weir_limiters_check(limiters, count, message) : status;
 }
 
 /* Only what is used is written. */
@@ -502,7 +497,7 @@ weir_status weir_decide_known_extra(weir_limiter *const *limiters, weir_request 
                                     weir_message *message) {
   weir_left left;
   weir_moment at = {0};
-  weir_status status = check_each(limiters, count, message);
+  weir_status status = weir_limiters_check(limiters, count, message);
   if (status != WEIR_OK) return status;
   left.some = false;
   for (size_t i = 0; i < count; i++) {
