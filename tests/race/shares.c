@@ -362,13 +362,20 @@ static bool is_fair(int cells) {
       of[i] += share[i];
     }
   }
+  int unlucky = 0;
   for (int i = 0; i < settings.count; i++) {
     if (of[i] <= FEW) continue;
+    if (each[i] / of[i] < least) unlucky = i;
     if (each[i] / of[i] < least) least = each[i] / of[i];
     if (each[i] / of[i] > luckiest) luckiest = each[i] / of[i];
   }
-  printf("  used %.1f %% of max-min, the least lucky tenant got %.1f %% of its part:",
-         100 * used / could, 100 * least);
+  const tenant *it = &settings.tenants[unlucky];
+  printf(
+      "  used %.1f %% of max-min, the least lucky tenant got %.1f %% of its part (%s: %.0f of "
+      "%.0f; it asks "
+      "for %.3f of the limit, %.1f s of %.1f s):",
+      100 * used / could, 100 * least, it->name, each[unlucky], of[unlucky], it->asks,
+      (double)it->on_us / 1e6, (double)(it->on_us + it->off_us) / 1e6);
   for (int i = 0; i < settings.count && i < LISTED; i++)
     printf(" %.0f", of[i] > 0 ? 100 * each[i] / of[i] : 0.0);
   printf("\n");
