@@ -14,7 +14,7 @@
 #include "simulate/tenants.h"
 #include "store/store.h"
 
-enum { REQUESTS = 20000, DEADLINE_US = 400000, TENANTS = 12 };
+enum { REQUESTS = 8000, DEADLINE_US = 400000, TENANTS = 12 };
 
 static int64_t now_us;
 
