@@ -209,12 +209,15 @@ static const weir_verb *verb_of(const weir_together *all, size_t i) {
   return is_settlement ? &settles : all->verb;
 }
 
-static weir_one one_of(const weir_together *all, size_t i) {
-  return (weir_one){.limiter = all->parts[all->part_of[i]].limiter,
-                    .request = &all->requests[i],
-                    .extra = weir_extra_of(all->extras, i),
-                    .made = all->made != NULL ? &all->made[i] : NULL,
-                    .reservation = all->reservations != NULL ? &all->reservations[i] : NULL};
+/* Of requests that are only decided no more is written. */
+static inline weir_one one_of(const weir_together *all, const weir_part *part, size_t i) {
+  weir_one one = {.limiter = part->limiter,
+                  .request = &all->requests[i],
+                  .extra = weir_extra_of(all->extras, i)};
+  if (all->made == NULL) return one;
+  one.made = &all->made[i];
+  if (all->reservations != NULL) one.reservation = &all->reservations[i];
+  return one;
 }
 
 /* --- asking ------------------------------------------------------------------------------------
@@ -248,11 +251,11 @@ static bool rides(const weir_part *part, const weir_one *one) {
  * has a status of its own. */
 static void begin_each(weir_together *all) {
   for (size_t i = 0; i < all->count; i++) {
-    const weir_verb *verb = verb_of(all, i);
     weir_part *part = &all->parts[all->part_of[i]];
-    weir_one one = one_of(all, i);
-    weir_status *status = &one.request->status;
     if (!part->current) continue;
+    const weir_verb *verb = verb_of(all, i);
+    weir_one one = one_of(all, part, i);
+    weir_status *status = &one.request->status;
     *status = part->status;
     if (*status == WEIR_OK) *status = verb->check(&one, NULL);
     if (*status != WEIR_OK) continue;
@@ -310,8 +313,8 @@ static void explain_refused(weir_together *all, const weir_one *one, size_t i) {
 }
 
 /* The store's answer, or the policy's. */
-static void answer(weir_together *all, weir_part *part, weir_one *one, size_t i) {
-  const weir_verb *verb = verb_of(all, i);
+static void answer(weir_together *all, weir_part *part, const weir_verb *verb, weir_one *one,
+                   size_t i) {
   weir_call *call = part->call;
   weir_waiting *state = one->state = &call->batch[part->answered++];
   bool explained = state == call->explained;
@@ -330,13 +333,14 @@ static void answer(weir_together *all, weir_part *part, weir_one *one, size_t i)
 static void answer_each(weir_together *all) {
   for (size_t i = 0; i < all->count; i++) {
     weir_part *part = &all->parts[all->part_of[i]];
-    weir_one one = one_of(all, i);
     if (!part->current) continue;
+    const weir_verb *verb = verb_of(all, i);
+    weir_one one = one_of(all, part, i);
     if (one.request->status == WEIR_OK)
-      answer(all, part, &one, i);
+      answer(all, part, verb, &one, i);
     else
       explain_refused(all, &one, i);
-    verb_of(all, i)->count(&one);
+    verb->count(&one);
   }
 }
 
