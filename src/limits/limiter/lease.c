@@ -53,7 +53,7 @@ static weir_view view_under(const weir_lease *lease, const weir_memo_entry *entr
 
 /* Costs that differ by rule have no one lot. And a lot was charged under the limit of the rule, or of the key. */
 static bool has_lot(const weir_claim *request) {
-  return request->ask.costs == NULL && request->ask.limit == 0;
+  return request->ask.costs == NULL && request->ask.limit == 0 && request->ask.spares == 0;
 }
 
 static bool may_use(const weir_claim *request) {
@@ -183,6 +183,7 @@ static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *re
     return weir_settle_leased(&view, room, false, request);
   }
   if (request->ask.kind != WEIR_TAKE || request->ask.up_to) return false;
+  if (weir_record_bars(limiter, entry)) return false; /* that is the record's to say */
   return deny(limiter, entry, request, now_us);
 }
 
@@ -269,7 +270,7 @@ static unsigned lowest_class(const weir_group *group) {
   return lowest;
 }
 
-/* What is owed goes first; and a key that is blocked is charged nothing. */
+/* What is owed goes first; and a key that is blocked, or unlimited, is charged nothing. */
 static bool may_charge_ahead(const weir_limiter *limiter, const weir_memo_entry *entry) {
   return !(entry->stand_ins & WEIR_DIVERTS) && !weir_record_bars(limiter, entry);
 }
@@ -510,7 +511,8 @@ static int64_t admitted_cost(const weir_group *group, bool charged) {
   int64_t cost = 0;
   for (const weir_claim *request = group->requests; request != NULL; request = request->next)
     if (request->ask.kind == WEIR_TAKE && request->ask.costs == NULL &&
-        request->verdict.status == WEIR_OK && request->verdict.decision.allowed)
+        request->verdict.status == WEIR_OK && request->verdict.decision.allowed &&
+        request->verdict.decision.source != WEIR_SOURCE_UNLIMITED)
       cost += charged ? request->verdict.charge : request->verdict.decision.cost;
   return cost;
 }
