@@ -297,10 +297,9 @@ bool weir_record_tell(const weir_call *call, weir_group *group) {
   for (weir_claim *request = group->requests; request != NULL; request = request->next) {
     if (!is_asked(request)) continue;
     bool denied = request->verdict.status == WEIR_OK && !request->verdict.decision.allowed;
-    if (group->reads == WEIR_RECORD_DENIES)
+    bool ahead = weir_ask_is_ahead(&request->ask); /* nothing of it was left */
+    if (group->reads == WEIR_RECORD_DENIES || (group->reads == WEIR_RECORD_SPARES && ahead))
       deny(limiter, request, now_us);
-    else if (group->reads == WEIR_RECORD_SPARES && weir_ask_is_ahead(&request->ask))
-      deny(limiter, request, now_us); /* nothing of it was left */
     else if (group->reads == WEIR_RECORD_SPARES)
       admit(limiter, request, now_us);
     else if (denied)
