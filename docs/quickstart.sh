@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 packages="cmake ninja-build pkg-config libmemcached-dev libssl-dev libhiredis-dev libsodium-dev zlib1g-dev libjansson-dev libyaml-dev libevent-dev libnghttp2-dev"
 if ! command -v cc >/dev/null; then
-  packages="gcc libc6-dev $packages"
+  packages="gcc libc6-dev make $packages" # the linker runs `make` to compile on all processors
 fi
 sh tests/packages.sh $packages
 
