@@ -57,6 +57,9 @@ static weir_status begin(weir_driver *driver, const weir_limiter_options *option
   weir_settings_set_margins(settings, or_default(options->deadline_us, 20000));
   if (settings->local_denial_us > settings->memo_age_us)
     settings->local_denial_us = settings->memo_age_us;
+  for (size_t i = 0; i < driver->stack.count;
+       i++) /* a denial is told to the pool, and not repeated */
+    if (weir_rule_is_shared(&driver->stack.rules[i])) settings->local_denial = false;
 
   driver->memo_bytes = weir_memo_bytes(&driver->stack);
   void *memory = malloc(weir_machine_bytes(&driver->stack));
