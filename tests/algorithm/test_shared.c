@@ -266,6 +266,30 @@ static void what_only_floors_were_charged_goes_back_from_them(void **state) {
   fake_close(world);
 }
 
+/* Of two counters one gives back, and from the other there is no answer: how much did is not known. */
+static void what_goes_back_in_part_is_not_told_as_done(void **state) {
+  (void)state;
+  struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
+  struct fake_client *client = &world->clients[2];
+  int64_t difference = -20, charged = 0;
+  int64_t at_us = take(world, 0, "a", 30)->at_us;
+  assert_true(take(world, 1, "z", 2)->allowed);
+  client->requests[0] = (weir_claim){.ask = {.kind = WEIR_SETTLE,
+                                             .at_us = at_us,
+                                             .costs = &difference,
+                                             .settlement = &charged,
+                                             .tenant_number = 'a'}};
+  client->requests[0].ask.weight = weir_rule_weight(&world->stack.rules[0], "a", 1);
+  fake_begin(world, client, 1);
+  fake_step_until(world, client, WEIR_SUB, WEIR_PLACE_ENTRY);
+  fake_step(world, client);
+  world->now_us += 10 * FAKE_DEADLINE_US;
+  fake_finish(world, client);
+  assert_int_equal(pool(world, 1000, 2), 0);
+  assert_int_equal(client->requests[0].verdict.status, WEIR_UNKNOWN_OUTCOME);
+  fake_close(world);
+}
+
 /* What was too little is lent, to the limit and the debt, and no floor is less for it. */
 static void what_was_too_little_is_lent(void **state) {
   (void)state;
@@ -730,6 +754,7 @@ int main(void) {
       cmocka_unit_test(what_is_denied_goes_back),
       cmocka_unit_test(what_was_too_much_goes_back_where_it_counts),
       cmocka_unit_test(what_only_floors_were_charged_goes_back_from_them),
+      cmocka_unit_test(what_goes_back_in_part_is_not_told_as_done),
       cmocka_unit_test(what_was_too_little_is_lent),
       cmocka_unit_test(keeps_room_for_floors_on_their_way_to_the_last_cell),
       cmocka_unit_test(lends_what_a_floor_has_left_once_that_is_final),

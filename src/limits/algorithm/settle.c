@@ -299,13 +299,27 @@ static void settle_charge_round(weir_machine *machine, weir_status status, bool 
     fail(machine, status);
 }
 
+/* Whether some of what goes back under a rule has no answer: it may go back to several counters. */
+static bool some_is_unsure(const weir_frame *frame, size_t rule) {
+  for (size_t n = 0; n < frame->operation_count; n++) {
+    const weir_operation *operation = &frame->operations[n];
+    weir_outcome outcome = operation->outcome;
+    if (operation->kind == WEIR_SUB && operation->counter.rule == rule && outcome != WEIR_DONE &&
+        outcome != WEIR_ABSENT && outcome != WEIR_CONFLICT)
+      return true;
+  }
+  return false;
+}
+
 /* What goes back has its own time. */
 static void settle_back_round(weir_machine *machine, weir_status status, bool late) {
   (void)late;
   if (status == WEIR_OK) return;
   weir_machine_is_unsure(machine);
   for (size_t i = 0; i < machine->frame.stack->count; i++)
-    if (open_cost(machine, i) < 0 && machine->rule_states[i].unused > 0) machine->failure = status;
+    if (open_cost(machine, i) < 0 &&
+        (machine->rule_states[i].unused > 0 || some_is_unsure(&machine->frame, i)))
+      machine->failure = status;
   settle_back_end(machine);
 }
 
