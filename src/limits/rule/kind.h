@@ -53,8 +53,8 @@ bool weir_parts_next(const char **at, const char *end, weir_part *next);
 
 bool weir_part_is_named(const weir_part *part, const void *name, size_t length);
 
-/* Whether one name comes before another. */
-bool weir_part_is_before(const weir_part *one, const weir_part *other);
+/* Writes a list whose values are numbers, in the order of the names, each once. The text's length. */
+int weir_parts_write(const char *list, const char *list_end, char *text, size_t size);
 
 /* Takes in what classes= says; false: it is none that is accepted. In classes.c, as is all of them. */
 bool weir_classes_read(weir_rule *rule, const char *text, size_t length);

@@ -45,18 +45,7 @@ int64_t weir_rule_floor(const weir_rule *rule, int64_t weight) {
 }
 
 int weir_shares_write(const weir_rule *rule, char *text, size_t size) {
-  share next, first = {.weight = 0}, last = first;
-  char *at = text, *end = text + size;
-  for (;; last = first) {
-    first.weight = 0;
-    for (const char *from = rule->weights; next_share(&from, end_of(rule), &next);)
-      if ((last.weight == 0 || weir_part_is_before(&last.part, &next.part)) &&
-          (first.weight == 0 || weir_part_is_before(&next.part, &first.part)))
-        first = next;
-    if (first.weight == 0) return (int)(at - text);
-    at += snprintf(at, (size_t)(end - at), "%s%.*s:%" PRId64, at == text ? "" : "|",
-                   (int)first.part.name_length, first.part.name, first.weight);
-  }
+  return weir_parts_write(rule->weights, end_of(rule), text, size);
 }
 
 int weir_shares_cells(int64_t period_us) {

@@ -84,20 +84,8 @@ weir_status weir_tiers_check(const weir_rule *rule, weir_message *message) {
   return WEIR_OK;
 }
 
-/* In the order of their names. */
 int weir_tiers_write(const weir_rule *rule, char *text, size_t size) {
-  char *at = text, *end = text + size;
-  tier next, first = {.limit = 0}, last = first;
-  for (;; last = first) {
-    first.limit = 0;
-    for (const char *from = rule->tiers; next_tier(&from, end_of(rule), &next);)
-      if ((last.limit == 0 || weir_part_is_before(&last.part, &next.part)) &&
-          (first.limit == 0 || weir_part_is_before(&next.part, &first.part)))
-        first = next;
-    if (first.limit == 0) return (int)(at - text);
-    at += snprintf(at, (size_t)(end - at), "%s%.*s:%" PRId64, at == text ? "" : "|",
-                   (int)first.part.name_length, first.part.name, first.limit);
-  }
+  return weir_parts_write(rule->tiers, end_of(rule), text, size);
 }
 
 /* --- found --------------------------------------------------------------------------------------
