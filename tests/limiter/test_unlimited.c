@@ -376,11 +376,12 @@ static bool take_all(weir_limiter *one, weir_limiter *other, weir_request reques
 static void a_member_may_be_unlimited(void **state) {
   static const char *const firsts[] = {
       "fixed-window:1/1h,name=a,most=50",
-      "fixed-window:1/1h,name=a,most=50;fixed-window:20/1h,name=c"};
+      "fixed-window:1/1h,name=a,most=50;fixed-window:20/1h,name=c",
+      "fixed-window:1/1h,name=a,most=50,lease=1s;fixed-window:20/1h,name=c,lease=1s"};
   weir_limiter_options options = reading(), plain = patient();
   (void)state;
   for (int store = 0; store < STORES; store++)
-    for (int stacked = 0; stacked <= 1; stacked++) {
+    for (int stacked = 0; stacked <= 2; stacked++) {
       char url[STORE_URL_BYTES];
       weir_request requests[2];
       world w;
@@ -404,6 +405,7 @@ static void a_member_may_be_unlimited(void **state) {
         assert_false(take_all(w.limiter, cold, requests));
         weir_limiter_destroy(cold);
       }
+      assert_int_equal(weir_limiter_return_leases(w.limiter, NULL), WEIR_OK);
       assert_int_equal(left_of(&w, firsts[0]), 0);
       if (stacked) assert_int_equal(left_of(&w, "fixed-window:20/1h,name=c"), 16);
       set(w.limiter, "k", WEIR_KEY_LIMIT_NONE);

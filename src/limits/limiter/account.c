@@ -310,7 +310,8 @@ static bool goes_past(const weir_memo_entry *entry, const weir_waiting *request,
 
 static weir_found divert(weir_limiter *limiter, weir_memo_entry *entry, weir_waiting *request,
                          const weir_waiting *earlier, weir_moment at) {
-  if (withholds(limiter, entry, request, at.now_us)) return WEIR_ANSWERED;
+  bool spared = limiter->stack.count == 1 && weir_record_bars(limiter, entry);
+  if (!spared && withholds(limiter, entry, request, at.now_us)) return WEIR_ANSWERED;
   if (!goes_past(entry, request, earlier)) return WEIR_PASS;
   request->claim.verdict.away = true;
   request->way = WEIR_WAY_PAST;

@@ -101,9 +101,11 @@ static bool may_stay(const weir_limiter *limiter, bool waits) {
 /* What a limiter's rules, and a request that may wait, leave of it. */
 static weir_status check_rules(const weir_limiter *limiter, bool waits, weir_message *message) {
   if (limiter->shared) {
-    weir_message_set(message,
-                     "a %s gives nothing back, and so is no member of a decision of several keys",
-                     weir_rule_kind_name(limiter->stack.rules[0].kind));
+    weir_message_set(
+        message,
+        "a %s gives back by settling alone, and so is no member of a decision of several "
+        "keys",
+        weir_rule_kind_name(limiter->stack.rules[0].kind));
     return WEIR_BAD_ARGUMENT;
   }
   for (size_t i = 0; i < limiter->stack.count; i++) {
@@ -378,7 +380,7 @@ static bool charged_in_store(weir_member *member) {
     weir_settlement_make(limiter, &back, &request, NULL);
     return false;
   }
-  if (!limiter->leases || member->state.claim.ask.costs != NULL) return true;
+  if (!limiter->leases || !weir_claim_has_lot(&member->state.claim)) return true;
   weir_memo_entry *entry =
       weir_limiter_lock(limiter, member->request->key, member->request->key_length);
   if (entry == NULL) return true;

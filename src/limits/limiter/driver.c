@@ -189,13 +189,14 @@ static void take_group(weir_call *call, const weir_waiting *leader) {
     weir_memo_share(&limiter->stack, entry->memo, group->machine->frame.memo);
   group->reads = WEIR_RECORD_KNOWN;
   if (limiter->limits_us > 0) group->reads = weir_record_seek(call, group);
-  bool reads_first = group->reads == WEIR_RECORD_FIRST;
-  if (!reads_first && wrap(call, group))
+  if (group->reads == WEIR_RECORD_FIRST) {
+    weir_record_plan(call, group, true);
+  } else if (wrap(call, group)) {
     start(call, group);
-  else if (!reads_first)
+    if (group->reads == WEIR_RECORD_RIDES) weir_record_plan(call, group, false);
+  } else {
     call->group_count--;
-  if (group->reads != WEIR_RECORD_KNOWN && (reads_first || group->requests != NULL))
-    weir_record_plan(call, group, reads_first);
+  }
   weir_lock_leave(&entry->shard->lock);
 }
 
@@ -447,6 +448,7 @@ __attribute__((cold, noinline)) static void resume_read(weir_call *call, weir_gr
     return;
   }
   group->reads = WEIR_RECORD_KNOWN;
+  group->starts_us = now_us;
   weir_lock_take(&entry->shard->lock);
   if (known)
     start_known(call, group, now_us);
@@ -614,7 +616,7 @@ static void finish(weir_call *call, weir_group *group) {
   unsigned clock_steps = entry->clock_steps;
   weir_call_pass_lead(call, entry);
   weir_lock_leave(&entry->shard->lock);
-  if (limiter->shared) tell_pool(limiter, group, clock_steps);
+  if (limiter->shared && group->requests != NULL) tell_pool(limiter, group, clock_steps);
   for (weir_claim *request = group->requests, *next; request != NULL; request = next) {
     next = request->next;
     if (request->ask.places != NULL && request->verdict.decision.source == WEIR_SOURCE_STORE)

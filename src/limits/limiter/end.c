@@ -235,8 +235,8 @@ weir_status weir_settlement_end(weir_limiter *limiter, weir_settlement *settleme
   }
   for (size_t i = 0; i < WEIR_RULES_MOST && request->claim.verdict.status == WEIR_OK; i++)
     if (settlement->costs[i] < 0) settlement->settled[i] = settlement->costs[i];
-  if (request->claim.verdict.status == WEIR_OK) share_out(settlement);
   bool settled = request->claim.verdict.status == WEIR_OK;
+  if (settled) share_out(settlement);
   for (size_t i = 0; settled && i < limiter->stack.count; i++)
     if (settlement->spares >> i & 1U) settlement->settled[i] = settlement->costs[i];
   if (request->claim.verdict.status == WEIR_BAD_COST)

@@ -52,12 +52,12 @@ static weir_view view_under(const weir_lease *lease, const weir_memo_entry *entr
  */
 
 /* Costs that differ by rule have no one lot. And a lot was charged under the limit of the rule, or of the key. */
-static bool has_lot(const weir_claim *request) {
+bool weir_claim_has_lot(const weir_claim *request) {
   return request->ask.costs == NULL && request->ask.limit == 0 && request->ask.spares == 0;
 }
 
 static bool may_use(const weir_claim *request) {
-  return request->ask.kind == WEIR_TAKE && has_lot(request);
+  return request->ask.kind == WEIR_TAKE && weir_claim_has_lot(request);
 }
 
 /* With the stamp of a charge: what is told as a wait is counted from there. */
@@ -160,6 +160,7 @@ static bool deny(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *requ
                  int64_t now_us) {
   weir_stock *stock = entry->leased->stock;
   int64_t room = may_use(request) ? weir_stock_room(stock, now_us, request->ask.class) : 0;
+  if (weir_record_bars(limiter, entry)) return false; /* that is the record's to say */
   if (room >= request->verdict.charge) return false;
   return deny_beyond(limiter, entry, now_us, room, request);
 }
@@ -177,13 +178,12 @@ static bool answer(weir_limiter *limiter, weir_memo_entry *entry, weir_claim *re
   if (weir_limiter_is_stale(limiter, entry)) return false;
   if (may_use(request) && use(limiter, entry, now_us, false, request)) return true;
   int64_t room = weir_stock_room(stock, now_us, request->ask.class);
-  if (request->ask.kind == WEIR_PEEK && has_lot(request) && room >= request->verdict.charge &&
-      weir_record_lets(limiter, entry, now_us)) {
+  if (request->ask.kind == WEIR_PEEK && weir_claim_has_lot(request) &&
+      room >= request->verdict.charge && weir_record_lets(limiter, entry, now_us)) {
     const weir_view view = view_under(lease_of(limiter, entry), entry, now_us);
     return weir_settle_leased(&view, room, false, request);
   }
   if (request->ask.kind != WEIR_TAKE || request->ask.up_to) return false;
-  if (weir_record_bars(limiter, entry)) return false; /* that is the record's to say */
   return deny(limiter, entry, request, now_us);
 }
 
@@ -229,8 +229,9 @@ bool weir_leases_cover(weir_limiter *limiter, const weir_claim *request, int64_t
   int64_t at_us;
   bool covered = !weir_limiter_is_stale(limiter, entry);
   if (covered && cost > 0)
-    covered = weir_record_lets(limiter, entry, now_us) &&
-              weir_stock_use(stock, &limiter->lease, now_us, cost, &at_us, request->ask.class);
+    covered =
+        weir_record_lets(limiter, entry, now_us) &&
+        weir_stock_use(stock, lease_of(limiter, entry), now_us, cost, &at_us, request->ask.class);
   else if (covered)
     covered = weir_stock_put_back(stock, &limiter->lease, now_us, -cost, request->ask.at_us,
                                   request->ask.class);
@@ -252,7 +253,7 @@ static void hold(weir_limiter *limiter, weir_memo_entry *entry, int64_t now_us,
   weir_stock *stock = entry->leased->stock;
   int64_t room = weir_stock_room(stock, now_us, request->ask.class);
   int64_t most = request->verdict.charge - 1;
-  if (request->ask.kind == WEIR_PEEK && has_lot(request))
+  if (request->ask.kind == WEIR_PEEK && weir_claim_has_lot(request))
     request->verdict.held = room < most ? room : most;
   bool later = request->ask.waits && request->ask.wait_us > 0 && limiter->lease.drains;
   if (may_use(request) && !later && weir_waiting_of(request)->way != WEIR_WAY_AGAIN)

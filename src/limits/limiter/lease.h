@@ -26,7 +26,10 @@ typedef struct weir_returns {
   weir_return all[];
 } weir_returns;
 
-/* What a request was admitted for is held again: charged at this time, to these places. */
+/* Whether what a request was charged may be a lot. */
+bool weir_claim_has_lot(const weir_claim *request);
+
+/* What such a request was admitted for is held again: charged at this time, to these places. */
 void weir_leases_return(struct weir_limiter *limiter, weir_memo_entry *entry,
                         const weir_claim *request);
 

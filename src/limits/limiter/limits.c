@@ -39,11 +39,14 @@ static weir_status check_number(const weir_limiter *limiter, const weir_limit *s
 static weir_status check_unlimited(const weir_limiter *limiter, const weir_limit *set,
                                    weir_message *message) {
   if (set->kind != WEIR_KEY_LIMIT_UNLIMITED || limiter->may_spare) return WEIR_OK;
+  const weir_rule *rule = &limiter->stack.rules[limiter->steered];
+  char tiers[WEIR_TIER_LIST_BYTES];
+  weir_rule_list_tiers(rule, tiers);
   weir_message_set(message,
                    "unlimited for %s: it shares its log with another rule, and accepted are "
-                   "%" PRId64 " to %" PRId64 ", blocked and none",
-                   limiter->texts[limiter->steered], limiter->limit_least,
-                   limiter->stack.rules[limiter->steered].most);
+                   "%" PRId64 " to %" PRId64 ", blocked and none%s%s",
+                   limiter->texts[limiter->steered], limiter->limit_least, rule->most,
+                   tiers[0] != '\0' ? ", and the tiers " : "", tiers);
   return WEIR_BAD_ARGUMENT;
 }
 
@@ -220,8 +223,7 @@ static void keep(weir_limiter *limiter, const weir_limit *set, int64_t stored, i
   entry->memo->denied_cost = 0;           /* under another limit, as is ... */
   if (entry->busy) entry->doubted = true; /* ... what a group under way denies */
   weir_table_hide_denial(limiter->table, entry);
-  if (weir_record_bars(limiter, entry) && limiter->known->drop != NULL)
-    limiter->known->drop(limiter, entry);
+  weir_record_bar(limiter, entry);
   weir_lock_leave(&entry->shard->lock);
 }
 

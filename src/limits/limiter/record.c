@@ -125,23 +125,22 @@ static bool bars(int64_t limit) {
   return limit == BLOCKED || limit == UNLIMITED;
 }
 
-bool weir_record_bars(const weir_limiter *limiter, const weir_memo_entry *entry) {
-  if (limiter->limits_us == 0) return false;
+bool weir_record_says_bar(const weir_limiter *limiter, const weir_memo_entry *entry) {
   const weir_record *record = weir_record_of(limiter, entry);
   return record->read_us != 0 && bars(limit_of(limiter, record));
 }
 
-bool weir_record_lets(const weir_limiter *limiter, const weir_memo_entry *entry, int64_t now_us) {
-  if (limiter->limits_us == 0) return true;
-  const weir_record *record = weir_record_of(limiter, entry);
-  return is_known(limiter, record, now_us) && !bars(limit_of(limiter, record));
+void weir_record_bar(weir_limiter *limiter, weir_memo_entry *entry) {
+  if (!weir_record_bars(limiter, entry)) return;
+  entry->memo->denied_cost = 0;
+  weir_table_hide_denial(limiter->table, entry);
+  if (limiter->known->drop != NULL) limiter->known->drop(limiter, entry);
 }
 
-/* In half of its time: a refill that began before must come back, and another one after it, while the record is
- * still known. */
-bool weir_record_is_due(const weir_limiter *limiter, const weir_memo_entry *entry, int64_t now_us) {
-  if (limiter->limits_us == 0) return false;
-  return now_us - weir_record_of(limiter, entry)->read_us >= limiter->limits_us / 2;
+bool weir_record_says_let(const weir_limiter *limiter, const weir_memo_entry *entry,
+                          int64_t now_us) {
+  const weir_record *record = weir_record_of(limiter, entry);
+  return is_known(limiter, record, now_us) && !bars(limit_of(limiter, record));
 }
 
 bool weir_record_recall(const weir_limiter *limiter, const weir_memo_entry *entry,
@@ -174,11 +173,12 @@ void weir_record_apply(weir_call *call, weir_group *group) {
 /* --- reading -----------------------------------------------------------------------------------
  */
 
-/* What most likely is unlimited still is not charged. And a group that charges ahead cannot begin anew, as it
- * must where its key is unlimited and other rules have a say. */
+/* What most likely is unlimited still is not charged. And a group that charges ahead, or pays, cannot begin anew,
+ * as it must where its key is unlimited and other rules have a say. */
 static bool may_ride(const weir_limiter *limiter, const weir_group *group) {
+  bool starts_once = limiter->leases || group->entry->stand_ins & WEIR_DIVERTS;
   bool rides = !group->entry->memo->must_peek && group->machine->only_windows &&
-               !(limiter->leases && limiter->stack.count > 1) &&
+               !(starts_once && limiter->stack.count > 1) &&
                limit_of(limiter, weir_record_of(limiter, group->entry)) != UNLIMITED;
   for (size_t i = 0; i < limiter->stack.count; i++)
     rides = rides && weir_rule_keeps_counts(&limiter->stack.rules[i]);
@@ -258,7 +258,7 @@ weir_record_read weir_record_absorb(weir_call *call, weir_group *group, bool rod
   int64_t ruled = ruled_by(limiter, limit);
   if (limit != BLOCKED) weir_memo_limits_of(&limiter->stack, entry->memo)->ruled = ruled;
   if (limit != BLOCKED && rode) weir_machine_rule(group->machine, ruled);
-  if (bars(limit) && limiter->known->drop != NULL) limiter->known->drop(limiter, entry);
+  weir_record_bar(limiter, entry);
   weir_lock_leave(&entry->shard->lock);
   return limit == BLOCKED     ? WEIR_RECORD_BLOCKS
          : limit == UNLIMITED ? WEIR_RECORD_LIFTS

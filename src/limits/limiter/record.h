@@ -69,9 +69,28 @@ int64_t weir_record_safe(const weir_limiter *limiter);
 /* Of a locked entry, in any limiter: whether its key is known to be blocked, or unlimited, so that nothing is
  * charged ahead for it; whether what was charged ahead may be used now, as its record is known and says
  * nothing of that; and whether it should be read again, which is before it must be. */
-bool weir_record_bars(const weir_limiter *limiter, const weir_memo_entry *entry);
-bool weir_record_lets(const weir_limiter *limiter, const weir_memo_entry *entry, int64_t now_us);
-bool weir_record_is_due(const weir_limiter *limiter, const weir_memo_entry *entry, int64_t now_us);
+bool weir_record_says_bar(const weir_limiter *limiter, const weir_memo_entry *entry);
+static inline bool weir_record_bars(const weir_limiter *limiter, const weir_memo_entry *entry) {
+  return limiter->limits_us > 0 && weir_record_says_bar(limiter, entry);
+}
+
+bool weir_record_says_let(const weir_limiter *limiter, const weir_memo_entry *entry,
+                          int64_t now_us);
+static inline bool weir_record_lets(const weir_limiter *limiter, const weir_memo_entry *entry,
+                                    int64_t now_us) {
+  return limiter->limits_us == 0 || weir_record_says_let(limiter, entry, now_us);
+}
+
+/* In half of its time: a refill that began before must come back, and another one after it, while the record is
+ * still known. */
+static inline bool weir_record_is_due(const weir_limiter *limiter, const weir_memo_entry *entry,
+                                      int64_t now_us) {
+  return limiter->limits_us > 0 &&
+         now_us - weir_record_of(limiter, entry)->read_us >= limiter->limits_us / 2;
+}
+
+/* Where it is so, nothing of before answers for the key: no denial that is remembered, and no lot. */
+void weir_record_bar(struct weir_limiter *limiter, weir_memo_entry *entry);
 
 /* A group that rode is decided: requests that its record answers by itself are told so. True: it is to be
  * started anew, as its key is unlimited and other rules have a say. */
