@@ -551,7 +551,8 @@ WEIR_EXPORT weir_status weir_limiter_read_limit(weir_limiter *limiter, weir_limi
                                                 weir_message *message);
 
 /* A limit as text: a number, which may have the period of its rule behind it ("500", "500/1m"), "blocked",
- * "unlimited", "none", or the name of a tier. Reads it: writes kind and limit. WEIR_BAD_ARGUMENT: it is none, or none that the limiter takes. */
+ * "unlimited", "none", or the name of a tier. Reads it: writes kind and limit. WEIR_BAD_ARGUMENT: it is
+ * none, or none that the limiter takes. */
 WEIR_EXPORT weir_status weir_limiter_parse_limit(const weir_limiter *limiter, const char *text,
                                                  size_t length, weir_limit *limit,
                                                  weir_message *message);

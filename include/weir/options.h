@@ -109,12 +109,14 @@ typedef struct weir_limiter_options {
    * that is set, else 8. */
   uint32_t peers;
   uint32_t reserved; /* 0 */
-  unsigned
-      renew; /* enum weir_renew_by; who pays again for what in-flight rules hold, and refills leases */
+
+  /* enum weir_renew_by: who pays again for what in-flight rules hold, and refills leases. */
+  unsigned renew;
   uint32_t reserved_too; /* 0 */
   /* Keys have limits of their own in the store (weir_limiter_set_limits()), and what was read of one is
    * believed for so long: one that is set is seen by all limiters within this and a deadline. Needs most=
-   * in one of the rules, and no lease=. 1000 to 60000000; 0: keys have none. */
+   * in one of the rules, and no lease= of an in-flight one; not of a shared-window. 1000 to 60000000; 0:
+   * keys have none. */
   int64_t limits_us;
 } weir_limiter_options;
 

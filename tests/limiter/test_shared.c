@@ -684,7 +684,7 @@ static void what_it_cannot_do_is_refused(void **state) {
   assert_says(&why, "takes no reservations");
   assert_int_equal(weir_decide_all_extra(&w.limiter, &request, &of, 1, &denied_by, &why),
                    WEIR_BAD_ARGUMENT);
-  assert_says(&why, "gives nothing back");
+  assert_says(&why, "gives back by settling alone, and so is no member");
   assert_int_equal(ask(w.limiter, "pool", "a", 1, 0, &decision), WEIR_OK);
   assert_int_equal(weir_limiter_refund(w.limiter, "pool", 4, 1, &decision, &why),
                    WEIR_BAD_ARGUMENT);

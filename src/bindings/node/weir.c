@@ -673,7 +673,7 @@ static napi_value reservation_value(napi_env env, work *done) {
   return made;
 }
 
-/* [kind, number] */
+/* [kind, number, text] */
 static napi_value limit_value(napi_env env, const weir_limiter *limiter, const weir_limit *limit) {
   napi_value made;
   char text[WEIR_LIMIT_NAME_BYTES];

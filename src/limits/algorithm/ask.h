@@ -68,8 +68,8 @@ typedef struct weir_ask {
 
   union {
     int64_t at_us; /* for REFUND and SETTLE: the stamp of the charge */
-    struct weir_payment
-        *payment; /* of a DEBT; these are its `costs`, and are cut to what was paid */
+    /* Of a DEBT: these are its `costs`, and are cut to what was paid. */
+    struct weir_payment *payment;
     const struct weir_known *known; /* for BEGIN: of each rule */
   };
 

@@ -159,8 +159,9 @@ typedef struct weir_call {
   struct weir_call *also;             /* the next of its list, or NULL */
   struct weir_limiter *limiter;
   weir_moment at; /* read since the deadline began, or the call last led or waited */
-  bool
-      all_or_none; /* of a list, its head's: a member that is admitted gives up where another is not */
+
+  /* Of a list, its head's: a member that is admitted gives up where another is not. */
+  bool all_or_none;
 
   /* Of a list, its head's. All by weir_monotonic_us(). A deadline that has not begun is INT64_MAX,
    * and so is charge_end_us then. */

@@ -94,7 +94,7 @@ weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *reques
   weir_status status = weir_request_check(limiter, &asked, extra, message);
   if (status != WEIR_OK) return status;
   if (limiter->shared) {
-    weir_message_set(message, "a %s takes no reservations: nothing goes back to it",
+    weir_message_set(message, "a %s gives back by settling alone, and so takes no reservations",
                      weir_rule_kind_name(limiter->stack.rules[0].kind));
     return WEIR_BAD_ARGUMENT;
   }

@@ -58,8 +58,8 @@ typedef struct weir_stand_in {
   void (*wrap)(weir_call *call, weir_group *group);
   void (*after)(weir_call *call, weir_group *group);
 
-  /* The clock was set back: what it has of the key means nothing more. And the key is blocked: nothing more
-   * may be admitted by it. */
+  /* The clock was set back: what it has of the key means nothing more. And the key is blocked, or
+   * unlimited: nothing more may be admitted by it. */
   void (*forget)(struct weir_limiter *limiter, weir_memo_entry *entry);
   void (*drop)(struct weir_limiter *limiter, weir_memo_entry *entry);
 

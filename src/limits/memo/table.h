@@ -95,8 +95,9 @@ typedef struct weir_table_owner {
   void *limiter;
   size_t bytes;       /* behind each memo */
   size_t shard_bytes; /* with each shard */
-  bool
-      awake; /* a thread that refills has a shard's lock now and then: who waits for it does not sleep */
+
+  /* A thread that refills has a shard's lock now and then: who waits for it does not sleep. */
+  bool awake;
   void (*begin)(weir_memo_entry *entry, void *behind); /* NULL: nothing is to be done */
 
   /* An entry that no thread needs. `last`: others do not make room either. Its shard is locked. */

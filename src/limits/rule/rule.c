@@ -121,8 +121,7 @@ static const struct option {
          "_ . -, PART is 1% to 100%, or a whole number"},
     [TIERS] = {"tiers", true, 0, WEIR_KIND_SHARED,
                "accepted are 1 to 16 of NAME:LIMIT with | between them; NAME is 1 to 32 of A-Z a-z "
-               "0-9 _ . - "
-               "and begins with no digit, and is not absent, none, blocked or unlimited"},
+               "0-9 _ . - and begins with no digit, and is not absent, none, blocked or unlimited"},
     [NAME] = {"name", true, 0, 0, "accepted are 1 to 32 of A-Z a-z 0-9 _ . -"},
 };
 _Static_assert(WEIR_LIMIT_MOST == 1000000000 && WEIR_NAME_MOST == 32 && WEIR_CLASSES_MOST == 8 &&

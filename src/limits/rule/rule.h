@@ -242,8 +242,8 @@ int64_t weir_rule_bound_of(const weir_rule *rule, weir_threshold most);
  * WEIR_COUNT_LIMIT_MOST. */
 int weir_rule_parts(const weir_rule *rule);
 
-/* Writes the shortest text that means this rule; two rules decide alike, but for most=, exactly when
- * these texts are equal. A shared window needs as much room more as its weights are long. */
+/* Writes the shortest text that means this rule; two rules decide alike, but for most= and tiers=,
+ * exactly when these texts are equal. A shared window needs as much room more as its weights are long. */
 enum { WEIR_RULE_TEXT_BYTES = 192 + (WEIR_CLASSES_MOST + WEIR_TIERS_MOST) * (WEIR_NAME_MOST + 20) };
 void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]);
 

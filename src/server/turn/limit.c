@@ -54,11 +54,8 @@ void weir_tell_limit(const weir_turn *turn, const weir_answer *answer, weir_deci
   reply->kind = WEIR_REPLY_LIMIT;
   reply->is.limit.limit =
       (weir_limit){.kind = asked->limit_kind, .limit = asked->limit, .for_us = asked->limit_for_us};
-  if (answer->is.request.limiter != NULL)
-    weir_limiter_format_limit(answer->is.request.limiter, &reply->is.limit.limit,
-                              reply->is.limit.text);
-  else
-    weir_limit_format(&reply->is.limit.limit, reply->is.limit.text);
+  weir_limiter_format_limit(answer->is.request.limiter, &reply->is.limit.limit,
+                            reply->is.limit.text);
   if (weir_order_is(&answer->is.request.order, WEIR_VERB_SETS_LIMIT) && reply->status == WEIR_OK)
     weir_serve_count(&turn->counts->limits_set, 1);
 }

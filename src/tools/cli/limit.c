@@ -3,8 +3,8 @@
  *     set KEY LIMIT    unset KEY    get KEY    load FILE, whose lines are KEY, a tab and LIMIT
  *     load FILE --before OLD: what differs from OLD, both sorted, which are read side by side
  *
- * A limit is a number, with or without the period of the rule that it is for: 500, 500/1m; `blocked`,
- * `unlimited`, or `none`, the rule's own. */
+ * A limit is a number, with or without the period of the rule that it is for: 500, 500/1m; a tier of the rule,
+ * `blocked`, `unlimited`, or `none`, the rule's own. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -346,7 +346,7 @@ class Limiter:
         await asyncio.to_thread(self.sync.settle, key, decision, real)
 
     async def set_limit(self, key: Key, limit: Limit, *, ttl: Optional[float] = None) -> None:
-        """Sets a key's own limit in the store, "blocked" or "unlimited"; it ends after ttl seconds, and after 400 days without it."""
+        """Sets a key's own limit in the store: a number, a tier, "blocked" or "unlimited"; it ends after ttl seconds, and after 400 days without it."""
         await asyncio.to_thread(self.sync.set_limit, key, limit, ttl=ttl)
 
     async def set_limits(self, limits: Mapping[Any, Limit], *, ttl: Optional[float] = None) -> None:

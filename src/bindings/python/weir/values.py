@@ -102,7 +102,7 @@ class Decision:
 
     allowed: bool = property(lambda self: self._raw.allowed)
     source: str = property(lambda self: SOURCES[self._raw.source],
-                           doc="who decided: store, local, fallback (it is away), late; settled: it has been")
+                           doc="who decided: store, local, fallback (it is away), late; settled: it has been; unlimited: its key is")
     rule: int = property(lambda self: self._raw.rule, doc="whose figures these are: 0 is the first")
     limit: int = property(lambda self: self._raw.limit)
     remaining: Optional[int] = property(lambda self: None if self._raw.remaining < 0 else self._raw.remaining,
