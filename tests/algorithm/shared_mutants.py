@@ -40,7 +40,7 @@ MUTANTS = [
     ("has floors that come to more than Cf", SHARED,
      "named ? weir_rule_floor(rule, ask->weight) :", "named ? weir_rule_floor(rule, ask->weight) + 1 :", 47),
     ("admits by a late answer", FAKE,
-     "bool late = world->now_us > client->deadline_us;", "bool late = false;", 889),
+     "bool late = world->now_us > client->deadline_us;", "bool late = false;", 0),
     ("takes a cell for final at its end", SHARED,
      "(first + i + 1) * rule->cell_us + final_us;", "(first + i + 1) * rule->cell_us;", 3187),
     ("lets the far cell out at once", SHARED, "for (int j = current; j >= 0; j--)",
@@ -98,7 +98,7 @@ def main():
             mutated = objects | {source: compile_one(cc, source, read(source).replace(text, instead), wrong)}
             program = os.path.join(wrong, "hunt")
             subprocess.run([cc, "-fno-lto", "-o", program, *mutated.values(), library, *LIBRARIES], check=True)
-            message = None if hunt else found(program, seed, 1)
+            message = None if hunt and seed else found(program, seed, 1)
             message = message or found(program, 1, hunt or 5000)
             print(f"{name}: {message or 'SURVIVES'}", flush=True)
             survived += message is None

@@ -417,6 +417,26 @@ static void reads_what_is_lent_there_behind_its_own_addition(void **state) {
   fake_close(world);
 }
 
+/* Neither a floor nor what is lent: whoever asked has given up by then. */
+static void admits_nothing_by_a_late_answer(void **state) {
+  (void)state;
+  struct fake_world *world = edge_world();
+  const weir_ask asks[] = {{.cost = 8, .tenant_number = 'a', .weight = 1},
+                           {.cost = 8, .tenant_number = 'z'}};
+  at(world, 500);
+  for (int i = 0; i < 2; i++) {
+    struct fake_client *client = &world->clients[i];
+    client->requests[0] = (weir_claim){.ask = asks[i]};
+    fake_begin(world, client, 1);
+    while (fake_next(client) != NULL)
+      fake_step(world, client);
+    world->now_us += FAKE_DEADLINE_US + 1;
+    fake_finish(world, client);
+    assert_int_not_equal(client->requests[0].verdict.status, WEIR_OK);
+  }
+  fake_close(world);
+}
+
 /* --- all at once --------------------------------------------------------------------------------
  */
 
@@ -426,19 +446,14 @@ struct hunt {
   struct fake_world *world;
   int seed;
   bool all_floors; /* are asked for in every cell, and no more of those who have one */
-  enum {
-    ANYWHERE,
-    LOANS_BETWEEN,
-    LATE_FLOORS,
-    AT_EDGES,
-    MODES
-  } mode; /* where in a cell what is asked for */
+  /* Where in a cell what is asked for. */
+  enum { ANYWHERE, LOANS_BETWEEN, LATE_FLOORS, AT_EDGES, MODES } mode;
   int64_t stamps[TAKES_MOST], costs[TAKES_MOST];
   bool settled[TAKES_MOST];
   size_t admitted;
   int64_t differences[FAKE_CLIENTS_ROOM], charged[FAKE_CLIENTS_ROOM]; /* of settlements */
-  int64_t begun[CELLS_MOST]
-               [TENANTS]; /* by the cell in which a request began, and by that of its stamp */
+  /* By the cell in which a request began, and by that of its stamp. */
+  int64_t begun[CELLS_MOST][TENANTS];
   int64_t asked[CELLS_MOST][TENANTS];
   int denied[CELLS_MOST][TENANTS];
 };
@@ -762,6 +777,7 @@ int main(void) {
       cmocka_unit_test(reads_a_cell_anew_of_which_a_part_is_missing),
       cmocka_unit_test(sees_what_is_lent_in_the_cell_ahead),
       cmocka_unit_test(reads_what_is_lent_there_behind_its_own_addition),
+      cmocka_unit_test(admits_nothing_by_a_late_answer),
       cmocka_unit_test(who_asks_for_little_gets_it_and_the_greedy_the_rest),
       cmocka_unit_test(is_never_over_its_limit_nor_denies_a_floor),
       cmocka_unit_test(is_never_over_with_lots_nor_denies_a_floor),
