@@ -146,19 +146,25 @@ static void advance(schedule *when, int number) {
   while (!in_burst(of, when->next_us[number]));
 }
 
-static void write_notes(const weir_request *requests, const int *tenants, size_t count,
-                        int64_t asked_us) {
+/* Before they are asked: a process that is killed may have charged them. */
+static note *begin_notes(const int *tenants, size_t count, int64_t asked_us) {
   size_t place = atomic_fetch_add(&common->used, count);
   if (place + count > NOTES_MOST) give_up("too many notes");
   for (size_t i = 0; i < count; i++) {
     note *to = &common->notes[place + i];
-    bool answered = requests[i].status == WEIR_OK;
-    to->at_us = answered ? requests[i].decision.at_us : asked_us;
-    to->tenant = (uint8_t)tenants[i];
-    to->answered = answered;
-    to->admitted = answered && requests[i].decision.allowed;
+    *to = (note){.at_us = asked_us, .tenant = (uint8_t)tenants[i]};
     atomic_thread_fence(memory_order_release);
     to->whole = 1;
+  }
+  return &common->notes[place];
+}
+
+static void end_notes(note *to, const weir_request *requests, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (requests[i].status != WEIR_OK) continue;
+    to[i].at_us = requests[i].decision.at_us;
+    to[i].admitted = requests[i].decision.allowed;
+    to[i].answered = 1;
   }
 }
 
@@ -188,8 +194,9 @@ static void ask(weir_limiter *limiter, schedule *when) {
     sleep_us(next_us - now_us < 2000 ? next_us - now_us : 2000);
     return;
   }
+  note *notes = begin_notes(tenants, count, now_us);
   weir_decide_extra(limiters, requests, of, count, NULL);
-  write_notes(requests, tenants, count, now_us);
+  end_notes(notes, requests, count);
 }
 
 /* The store's own backend, with all that it executes counted. */
@@ -313,13 +320,23 @@ static int64_t sharers_in(int cell) {
   return count;
 }
 
+/* What had no answer may be charged in the cell before or behind that of its time here, as clocks differ and time
+ * goes by: as far as that may be, more was asked in this cell. */
+static int astray(int cell, int i) {
+  int sum = 0;
+  for (int near = cell - 1; near <= cell + 1; near += 2)
+    if (near >= 0 && near < CELLS_MOST) sum += asked[near][i] - got[near][i] - denied[near][i];
+  return sum;
+}
+
 /* Of cells in which a tenant asked within its floor, those in which it was denied; [1]: of those not named. */
 static void find_denied(int cells, int within[2], int refused[2]) {
   for (int cell = 0; cell < cells; cell++) {
     int64_t sharers = sharers_in(cell);
     for (int i = 0; i < settings.count; i++) {
       bool other = settings.tenants[i].weight == 0;
-      if (asked[cell][i] == 0 || asked[cell][i] > floor_in(cell, i, sharers)) continue;
+      if (asked[cell][i] == 0 || asked[cell][i] + astray(cell, i) > floor_in(cell, i, sharers))
+        continue;
       within[other] += asked[cell][i];
       refused[other] += denied[cell][i];
     }
