@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The functions behind those that this file replaces: glibc's own, or the sanitizer's. */
 #if defined(__has_feature)
@@ -122,6 +123,12 @@ int posix_memalign(void **memory, size_t alignment, size_t size) {
   if (made == NULL) return ENOMEM;
   *memory = made;
   return 0;
+}
+
+char *strdup(const char *text) {
+  size_t size = strlen(text) + 1;
+  char *copy = malloc(size);
+  return copy != NULL ? memcpy(copy, text, size) : NULL;
 }
 
 void free(void *memory) {

@@ -29,10 +29,12 @@ void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *memory, size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size);
+char *__real_strdup(const char *text);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
+char *__wrap_strdup(const char *text);
 
 void *__wrap_malloc(size_t size) {
   return may_have() ? __real_malloc(size) : NULL;
@@ -48,6 +50,10 @@ void *__wrap_realloc(void *memory, size_t size) {
 
 void *__wrap_aligned_alloc(size_t alignment, size_t size) {
   return may_have() ? __real_aligned_alloc(alignment, size) : NULL;
+}
+
+char *__wrap_strdup(const char *text) {
+  return may_have() ? __real_strdup(text) : NULL;
 }
 
 /* NOLINTEND(bugprone-reserved-identifier) */
