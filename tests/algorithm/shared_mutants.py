@@ -53,6 +53,11 @@ MUTANTS = [
      "    memory->own = weir_count_of(found - added);",
      "    if (added == 0) memory->own = weir_count_of(found);", 19),
     ("takes a part of a cell for all of it", SHARED, "bool whole = part == all ||", "bool whole = true ||", 4161),
+    ("lends an overrun whatever there is", SHARED, "  int64_t room = lendable(r) + r->rule->debt;",
+     "  int64_t room = cost;", 16),
+    ("takes a cell for final once it was read", SHARED,
+     "bool known = read_us >= (cell + 1) * width + settings->final_us && settings->cached_cells;",
+     "bool known = read_us > 0 && settings->cached_cells;", 5),
     ("borrows a lot", SHARED, "if (state->reads && !weir_ask_is_ahead(ask)) {", "if (state->reads) {", 96),
 ]
 

@@ -221,6 +221,7 @@ void world_reset(struct model *model) {
   if (model->scope->flags & CLUSTER) model->cluster = (struct cluster *)room;
   for (int i = 0; i < BEFORE_MOST && model->scope->before[i].cost != 0; i++)
     client_charge_before(model, i, model->scope->before[i]);
+  if (model->tenants[0] != 0) shared_check_scope(model);
   world->real_us = model->edge_us + model->scope->instants_us[0];
   model->decisions = 0;
 }

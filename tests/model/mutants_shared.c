@@ -8,6 +8,7 @@ extern const weir_method forgets_the_floors_of_this_cell,
     has_floors_that_come_to_more_than_Cf, takes_a_cell_for_final_at_its_end,
     lets_the_far_cell_out_at_once, does_not_count_in_the_pool_what_floors_take,
     takes_out_of_B_what_is_in_F, finds_a_floor_by_a_count_that_it_remembers,
+    takes_a_cell_for_final_once_it_was_read, lends_an_overrun_whatever_there_is,
     settles_down_in_the_cell_of_now, makes_a_level_that_is_there, counts_who_has_a_mark;
 
 /* A charge adds first, to one count after another. */
@@ -73,6 +74,14 @@ const struct mutant shared_mutants[] = {
      .scope = "shared, overdue operations",
      .killed_by = CHECK_BOUND,
      .never_late = true},
+    {.name = "takes a cell for final once it was read",
+     .scope = "shared, cached cells",
+     .killed_by = CHECK_BOUND,
+     .method = &takes_a_cell_for_final_once_it_was_read},
+    {.name = "lends an overrun whatever there is",
+     .scope = "shared, settled",
+     .killed_by = CHECK_BOUND,
+     .method = &lends_an_overrun_whatever_there_is},
     {.name = "settles down in the cell of now",
      .scope = "shared, settled",
      .killed_by = CHECK_LEAK,

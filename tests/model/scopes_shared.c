@@ -3,13 +3,20 @@
  * still come, would be over the limit. */
 #include "scopes.h"
 
-#define OTHERS "shared-window:200/4s,floors=90%,cells=8,weights=a:8,others=10"
+#define OTHERS "shared-window:200/4s,floors=90%,cells=8,weights=a:7|b:2,others=9"
 #define SHARED "shared-window:100/4s,floors=90%,cells=8,weights=a:8|b:2"
 
 /* Of the cell that begins at the edge all of it still counts, and of the next one the first no more. */
 #define LENT(last)                                                 \
   {-3500020, 19, 'b'}, {-2750000, 18, 'b'}, {-1750000, 18, 'b'}, { \
     -750000, last, 'b'                                             \
+  }
+
+/* Of OTHERS, up to what floors may take; y was there in the epoch before. */
+#define LENT_BESIDE_OTHERS                                                           \
+  {-3500020, 38, 'b'}, {-2750000, 36, 'b'}, {-1750000, 36, 'b'}, {-750000, 35, 'b'}, \
+      {-700000, 1, 'y'}, {                                                           \
+    30, 36, 'b'                                                                      \
   }
 
 const struct scope shared_scopes[] = {
@@ -30,9 +37,9 @@ const struct scope shared_scopes[] = {
      .before = {LENT(8)}},
     {.name = "shared, cached cells",
      .rules = SHARED,
-     .requests = "b: 1 9 / a: 7 7",
+     .requests = "b: 2 7 / a: 7 7",
      .instants_us = {3, 11, 20},
-     .before = {LENT(18)},
+     .before = {LENT(18), {-250000, 7, 'a'}},
      .flags = CACHED_CELLS},
     {.name = "shared, two that borrow",
      .rules = SHARED,
@@ -81,49 +88,44 @@ const struct scope shared_scopes[] = {
      .rules = SHARED,
      .requests = "a: 7 2 / a: 1",
      .instants_us = {60},
-     .before = {LENT(18), {30, 17, 'b'}},
+     .before = {LENT(18), {30, 18, 'b'}},
      .flags = LOSS},
     {.name = "shared, eviction",
      .rules = SHARED,
-     .requests = "a: 7 / a: 2",
+     .requests = "a: 7 / a: 3",
      .instants_us = {60},
-     .before = {LENT(18), {30, 17, 'b'}},
+     .before = {LENT(18), {30, 18, 'b'}},
      .flags = EVICTION},
     {.name = "shared, two limits",
      .rules = "shared-window:100/4s,floors=50%,cells=8,weights=a:8|b:2,most=120",
-     .requests = "a: 4 1 / b: 18 5",
-     .instants_us = {-4, 3, 11},
+     .requests = "a: 4 1 / b: 18 30",
+     .instants_us = {-4, 3},
      .before = {{-3500020, 25, 'b'}, {-2750000, 25, 'b'}, {-1750000, 16, 'b'}, {-750000, 10, 'b'}},
      .flags = TEXTS},
     {.name = "shared, settled",
      .rules = SHARED ",debt=5",
-     .requests = "a: 7 =2 / b: 4 =9",
-     .instants_us = {-12, -4, 3}},
-    {.name = "shared, settled, much is lent",
-     .rules = SHARED ",debt=5",
-     .requests = "a: 7 =2 / b: 4 =9",
-     .instants_us = {EDGE},
-     .before = {LENT(18)},
-     .flags = DEEP},
+     .requests = "a: 7 =2 / b: 4 =30",
+     .instants_us = {-12, -4, 3},
+     .before = {LENT(18)}},
     {.name = "shared, others",
      .rules = OTHERS,
-     .requests = "y: 8 1 / y: 2",
-     .instants_us = {20},
-     .before = {{-750000, 1, 'y'}}},
+     .requests = "y: 8 3 / y: 8",
+     .instants_us = {60},
+     .before = {LENT_BESIDE_OTHERS}},
     {.name = "shared, others, one comes",
      .rules = OTHERS,
-     .requests = "y: 8 / z: 1 1",
-     .instants_us = {20},
-     .before = {{-750000, 1, 'y'}}},
+     .requests = "y: 8 / z: 1 10",
+     .instants_us = {60},
+     .before = {LENT_BESIDE_OTHERS}},
     {.name = "shared, others, three clients",
      .rules = OTHERS,
-     .requests = "y: 1 2 / y: 2 / z: 1",
-     .instants_us = {20},
-     .flags = DEEP},
+     .requests = "y: 8 3 / a: 7 / z: 1",
+     .instants_us = {60},
+     .before = {LENT_BESIDE_OTHERS}},
     {.name = "shared, three clients",
      .rules = SHARED,
-     .requests = "b: 9 / b: 9 / a: 7",
-     .instants_us = {-4, 3},
+     .requests = "b: 9 / b: 12 / a: 7",
+     .instants_us = {3},
      .before = {LENT(18)}},
 };
 const size_t shared_scope_count = sizeof shared_scopes / sizeof shared_scopes[0];

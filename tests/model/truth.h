@@ -92,6 +92,7 @@ void counts_excuse_sent(struct model *model, const struct client *client,
 /* truth_shared.c: whether the next operation is a GET of a cell to which nobody writes any more, so that it finds
  * the same whenever it lands; and the name of a key, in a story. */
 bool shared_reads_what_stays(const struct model *model, const struct client *client);
+void shared_check_scope(struct model *model);
 void shared_print_place(const struct model *model, weir_place place, int64_t index, int64_t entry);
 
 /* truth_order.c: token and leaky buckets on SWAP have a serial order that explains all. */

@@ -181,13 +181,47 @@ static bool denies(const struct model *model, const struct client *client, int i
   return (key != NULL ? key->seen[number] : 0) + cost > floor;
 }
 
+/* --- the scope ---------------------------------------------------------------------------------
+ */
+
+/* All that a client may be charged. */
+static int64_t asked_by(const struct model *model, int client) {
+  int64_t sum = 0, last = 0;
+  for (int i = 0; i < REQUESTS_MOST * GROUP_MOST; i++) {
+    const struct wanted *wanted = &model->requests[client][i / GROUP_MOST].wanted[i % GROUP_MOST];
+    if (!wanted->given) continue;
+    bool settles = wanted->wish == SETTLES;
+    if (settles && wanted->cost <= last) continue;
+    sum += wanted->cost - (settles ? last : 0);
+    last = wanted->cost;
+  }
+  return sum;
+}
+
+static int64_t largest_bound(const struct model *model, int i, bool settlements) {
+  const weir_rule *rule = &(model->scope->flags & TEXTS ? &model->another : &model->text)->rules[i];
+  return rule->limit + (settlements ? rule->debt : 0);
+}
+
+/* Where all that is asked is within the bound, the bound says nothing. */
+void shared_check_scope(struct model *model) {
+  int64_t sum = 0, most = largest_bound(model, 0, model->settles);
+  for (int i = 0; i < BEFORE_MOST; i++)
+    sum += model->scope->before[i].cost;
+  for (int i = 0; i < CLIENTS_MOST; i++)
+    sum += asked_by(model, i);
+  if (sum <= most)
+    check_fails(model, CHECK_BOUND, "only %" PRId64 " are asked, where %" PRId64 " are allowed",
+                sum, most);
+}
+
 /* --- the bound ---------------------------------------------------------------------------------
  */
 
 static void bound_with(struct model *model, int i, bool settlements) {
   const struct record *records = model->world->records;
-  const weir_rule *rule = &(model->scope->flags & TEXTS ? &model->another : &model->text)->rules[i];
-  int64_t most = rule->limit + model->world->slack[i] + (settlements ? rule->debt : 0);
+  const weir_rule *rule = &model->text.rules[i];
+  int64_t most = largest_bound(model, i, settlements) + model->world->slack[i];
   for (int first = 0; first < RECORDS_MOST; first++) {
     int64_t begin_us = records[first].stamp_us, sum = 0;
     if (record_charge(&records[first], i, settlements) == 0) continue;
@@ -231,11 +265,13 @@ static void end(struct model *model, int rule) {
   check_leak(model, rule, of_pool);
 }
 
-/* A tenant has a floor more in that cell; what the pool held is free once more. */
+/* Its tenant has one floor more in that cell; what the pool held is free once more. */
 static void evicted(struct model *model, const struct key *key, int64_t value) {
   int rule = key->rule;
+  const weir_rule *text = &model->text.rules[rule];
+  const char tenant = (char)(key->entry / TENANT_KINDS);
   if (is_of_tenant(key, rule, OWN))
-    model->world->slack[rule] += model->text.rules[rule].floor_of_cell;
+    model->world->slack[rule] += weir_rule_floor(text, weir_rule_weight(text, &tenant, 1));
   if (is_in_pool(key, rule)) model->world->slack[rule] += value;
 }
 
