@@ -11,7 +11,8 @@
  *   and each tenant that asked got so much of what that would give it: --least
  *   and none more than so much of that: --most PERCENT
  *
- * With --lease floors are charged ahead, of which no process here holds so much that another is denied.
+ * With --lease floors are charged ahead, of which no process here holds so much that another is denied; and some
+ * requests are admitted from them.
  *
  *   pair    two tenants of one weight, floors of 80 %: a asks for 300 % of the limit, b for 40 % of its half
  *   crowd   ten tenants, floors of 50 %: one asks for 300 %, the others for their part, half of it, or twice
@@ -69,7 +70,7 @@ typedef struct note {
 static struct {
   char key[KEY_BYTES];
   _Atomic size_t used;
-  _Atomic uint64_t operations, round_trips; /* of all */
+  _Atomic uint64_t operations, round_trips, lease_used; /* of all */
   note notes[NOTES_MOST];
 } * common;
 
@@ -217,6 +218,16 @@ static void count_operations(weir_store *store) {
   store->backend = &counted;
 }
 
+/* Of what this process was admitted from lots, what is new. */
+static void count_lots(const weir_limiter *limiter) {
+  static uint64_t counted;
+  weir_limiter_counts counts = WEIR_LIMITER_COUNTS_INIT;
+  if (settings.lease_ms == 0) return;
+  weir_limiter_read_counts(limiter, &counts);
+  atomic_fetch_add(&common->lease_used, counts.lease_used - counted);
+  counted = counts.lease_used;
+}
+
 static void run_child(void *context) {
   int number = *(int *)context;
   weir_message message = {""};
@@ -235,8 +246,10 @@ static void run_child(void *context) {
   count_operations(store);
   for (int i = 0; i < settings.count; i++)
     when.next_us[i] = settings.tenants[i].asks > 0 ? real_time_us() : INT64_MAX;
-  for (;;)
+  for (;;) {
     ask(limiter, &when);
+    count_lots(limiter);
+  }
 }
 
 /* --- the parent ---------------------------------------------------------------------------------
@@ -379,12 +392,16 @@ static bool is_fair(int cells) {
       of[i] += share[i];
     }
   }
-  int unlucky = 0;
+  int unlucky = -1;
   for (int i = 0; i < settings.count; i++) {
     if (of[i] <= FEW) continue;
     if (each[i] / of[i] < least) unlucky = i;
     if (each[i] / of[i] < least) least = each[i] / of[i];
     if (each[i] / of[i] > luckiest) luckiest = each[i] / of[i];
+  }
+  if (unlucky < 0) {
+    printf("  no tenant's part was above %d\n", FEW);
+    return false;
   }
   const tenant *it = &settings.tenants[unlucky];
   printf(
@@ -419,8 +436,9 @@ static bool report(int killed) {
   printf("  %.2f operations and %.2f round trips a decision, %.0f decisions a process and cell\n",
          (double)common->operations / (double)count, (double)common->round_trips / (double)count,
          (double)count / PROCESSES / cells);
-  bool fair = is_fair(cells);
-  return most.excess <= 0 && refused[0] == 0 && 100 * refused[1] <= within[1] && fair;
+  if (settings.lease_ms > 0) printf("  %" PRIu64 " admitted from lots\n", common->lease_used);
+  bool fair = is_fair(cells), leases = settings.lease_ms == 0 || common->lease_used > 0;
+  return leases && most.excess <= 0 && refused[0] == 0 && 100 * refused[1] <= within[1] && fair;
 }
 
 /* --- what is asked for --------------------------------------------------------------------------
