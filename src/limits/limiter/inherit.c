@@ -99,7 +99,6 @@ void weir_record_inherit(weir_limiter *limiter, weir_record *record, const weir_
   weir_memo_entry *old = has_records ? weir_limiter_lock(before, ask->key, ask->key_length) : NULL;
   if (old != NULL) {
     *record = *weir_record_of(before, old);
-    record->stored = weir_record_resolve(limiter, record->stored);
     weir_lock_leave(&old->shard->lock);
   }
   weir_lock_leave(&limiter->before_lock);

@@ -314,7 +314,10 @@ bool weir_record_answers(weir_limiter *limiter, weir_waiting *request) {
   weir_memo_entry *entry = weir_limiter_lock(limiter, ask->key, ask->key_length);
   if (entry == NULL) return false;
   weir_record *record = weir_record_of(limiter, entry);
-  if (record->read_us == 0) weir_record_inherit(limiter, record, ask);
+  if (record->read_us == 0) {
+    weir_record_inherit(limiter, record, ask);
+    record->stored = weir_record_resolve(limiter, record->stored); /* its rule may know the tier */
+  }
   int64_t limit = record->read_us != 0 ? limit_of(limiter, record) : RULES_OWN;
   weir_lock_leave(&entry->shard->lock);
   return answer(limiter, limit, &request->claim, weir_limiter_now(limiter));
