@@ -333,6 +333,74 @@ static void the_next_window_of_an_idle_key_is_not_charged(void **state) {
   lease_close(&w);
 }
 
+/* --- a refill that is on its way ------------------------------------------------------------------ */
+
+static struct returning {
+  weir_limiter *limiter;
+  weir_status status;
+  pthread_t thread;
+} returning;
+
+static void *return_leases(void *context) {
+  struct returning *own = context;
+  own->status = weir_limiter_return_leases(own->limiter, NULL);
+  return NULL;
+}
+
+static void have_them_returned(weir_store *behind, const weir_operation *operations, size_t count) {
+  (void)behind;
+  (void)operations;
+  (void)count;
+  the_fake.before = NULL;
+  assert_int_equal(pthread_create(&returning.thread, NULL, return_leases, &returning), 0);
+  sleep_us(20000); /* it must wait for the refill, whose answer is not there yet */
+}
+
+/* Who gives all back before the end keeps nothing, though a refill was under way just then. */
+static void what_a_refill_brings_goes_back_too(void **state) {
+  (void)state;
+  for (size_t i = 0; i < RULES - 1; i++) {
+    world w;
+    int64_t now_us = 0;
+    lease_open(&w, rules[i], 0);
+    ask(&w, WARM_UP, &now_us);
+    int taken = WARM_UP;
+    while (atomic_load(&w.limiter->leased.due.count) == 0) {
+      assert_true(world_take(&w, "k", 1).allowed);
+      world_set(&w, now_us += STEP_US);
+      taken++;
+    }
+    returning.limiter = w.limiter;
+    the_fake.before = have_them_returned;
+    renew(&w);
+    assert_null(the_fake.before);
+    pthread_join(returning.thread, NULL);
+    assert_int_equal(returning.status, WEIR_OK);
+    assert_int_equal(lease_held(w.limiter), 0);
+    assert_int_equal(lease_store_room(&w, rules[i], "k"), 1000000 - taken);
+    lease_close(&w);
+  }
+}
+
+/* Nor is anything charged afterwards for what was due before. */
+static void what_was_due_is_not_refilled_afterwards(void **state) {
+  world w;
+  int64_t now_us = 0;
+  (void)state;
+  lease_open(&w, rules[0], 0);
+  ask(&w, WARM_UP, &now_us);
+  while (atomic_load(&w.limiter->leased.due.count) == 0) {
+    world_take(&w, "k", 1);
+    world_set(&w, now_us += STEP_US);
+  }
+  assert_int_equal(weir_limiter_return_leases(w.limiter, NULL), WEIR_OK);
+  fake_forget();
+  renew(&w);
+  assert_int_equal(the_fake.counts.round_trips, 0);
+  assert_int_equal(lease_held(w.limiter), 0);
+  lease_close(&w);
+}
+
 /* --- the limiter's thread ------------------------------------------------------------------------ */
 
 static weir_limiter *open_with_thread(const char *rule, weir_store **store) {
@@ -415,6 +483,8 @@ int main(void) {
       cmocka_unit_test(the_next_window_is_not_used_before_it_begins),
       cmocka_unit_test(the_present_window_is_charged_to_its_end),
       cmocka_unit_test(the_next_window_of_an_idle_key_is_not_charged),
+      cmocka_unit_test(what_a_refill_brings_goes_back_too),
+      cmocka_unit_test(what_was_due_is_not_refilled_afterwards),
       cmocka_unit_test(the_thread_refills_while_requests_come),
       cmocka_unit_test(the_thread_sleeps_past_nothing_that_is_due),
   };

@@ -45,6 +45,7 @@ static size_t refill_some(weir_limiter *limiter, weir_call *call, weir_status *w
   char texts[KEYS_AT_ONCE][WEIR_ENCODED_MOST];
   weir_memo_entry *entry = NULL;
   size_t looked = 0;
+  pthread_mutex_lock(&limiter->renewer.refills);
   weir_call_begin(call, call->batch, 0, weir_limiter_moment(limiter));
   while (call->ask_count < KEYS_AT_ONCE &&
          (entry = weir_leased_take_due(&limiter->leased)) != NULL) {
@@ -53,6 +54,7 @@ static size_t refill_some(weir_limiter *limiter, weir_call *call, weir_status *w
     looked++;
   }
   if (call->ask_count > 0) weir_call_run(call);
+  pthread_mutex_unlock(&limiter->renewer.refills);
   for (size_t n = 0; n < call->ask_count; n++)
     if (*worst == WEIR_OK) *worst = call->batch[n].claim.verdict.status;
   return looked;
@@ -252,11 +254,10 @@ void weir_returns_absorb(weir_call *call) {
   returns->count = call->round.beside = 0;
 }
 
-weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *message) {
-  enum { RETURNED_AT_ONCE = 32 };
-  weir_status status = weir_limiter_check_process(limiter, message);
-  if (status == WEIR_OK && limiter->places != NULL) return weir_pay_return_spares(limiter, message);
-  if (status != WEIR_OK || !limiter->leases) return status;
+enum { RETURNED_AT_ONCE = 32 };
+
+static weir_status return_all(weir_limiter *limiter, weir_message *message) {
+  weir_status status;
   weir_call *call = weir_call_acquire(limiter, RETURNED_AT_ONCE);
   if (call == NULL) return weir_no_memory(message);
   weir_returns *returns = call->own;
@@ -275,5 +276,20 @@ weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *mess
     weir_message_set(message, "%s",
                      call->failure.text[0] != '\0' ? call->failure.text : weir_status_text(status));
   weir_call_release(call);
+  return status;
+}
+
+/* Behind refills that are on their way, whose answers would bring more; and none comes after it for what
+ * requests of before have asked. */
+weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *message) {
+  weir_memo_entry *entry;
+  weir_status status = weir_limiter_check_process(limiter, message);
+  if (status == WEIR_OK && limiter->places != NULL) return weir_pay_return_spares(limiter, message);
+  if (status != WEIR_OK || !limiter->leases) return status;
+  if (limiter->refills) pthread_mutex_lock(&limiter->renewer.refills);
+  while ((entry = weir_leased_take_due(&limiter->leased)) != NULL)
+    weir_lock_leave(&entry->shard->lock);
+  status = return_all(limiter, message);
+  if (limiter->refills) pthread_mutex_unlock(&limiter->renewer.refills);
   return status;
 }

@@ -20,12 +20,16 @@ enum { LOOKS_IN_A_LEASE = 16 };
 
 bool weir_renewer_init(weir_renewer *renewer) {
   if (pthread_mutex_init(&renewer->mutex, NULL) != 0) return false;
-  if (weir_condition_init(&renewer->wake)) return true;
+  if (weir_condition_init(&renewer->wake)) {
+    if (pthread_mutex_init(&renewer->refills, NULL) == 0) return true;
+    pthread_cond_destroy(&renewer->wake);
+  }
   pthread_mutex_destroy(&renewer->mutex);
   return false;
 }
 
 void weir_renewer_clean_up(weir_renewer *renewer) {
+  pthread_mutex_destroy(&renewer->refills);
   pthread_cond_destroy(&renewer->wake);
   pthread_mutex_destroy(&renewer->mutex);
 }

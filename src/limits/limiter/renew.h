@@ -27,6 +27,7 @@ typedef struct weir_renewer {
   _Atomic weir_renewer_state state;
   bool over; /* the limiter ends */
   pthread_t thread;
+  pthread_mutex_t refills; /* held while some are on their way; no other lock is held before */
 } weir_renewer;
 
 /* After what the store did not do. */
