@@ -104,6 +104,11 @@ static inline void weir_waiting_begin(weir_waiting *request, weir_request_kind k
   request->end_us = 0;
 }
 
+/* It has its answer, and asks for nothing. */
+static inline void weir_waiting_skip(weir_waiting *request) {
+  atomic_store_explicit(&request->standing, WEIR_STANDING_DONE, memory_order_relaxed);
+}
+
 /* How a group comes to know its key's record (record.h). */
 typedef enum weir_record_reads {
   WEIR_RECORD_KNOWN,  /* there is none, or it was read lately */

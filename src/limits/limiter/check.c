@@ -1,6 +1,8 @@
-/* What a caller may ask for: requests to take, to look and to settle, and refunds. A fault is told by a
+/* What a caller may ask for: requests to take, to look and to settle, refunds,
+ * and several keys as one decision. A fault is told by a
  * message that names it and what is accepted; nothing has been asked or charged then. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "limiter/end.h"
 #include "limiter/limiter.h"
@@ -338,4 +340,131 @@ weir_status weir_request_check_all(weir_limiter *limiter, const weir_request *re
     return WEIR_BAD_ARGUMENT;
   }
   return WEIR_OK;
+}
+
+/* --- many at once, and as one decision ---------------------------------------------------------
+ */
+
+weir_status weir_limiters_check(weir_limiter *const *limiters, size_t count,
+                                weir_message *message) {
+  for (size_t i = 0; i < count; i++) {
+    if (limiters[i] != NULL) continue;
+    weir_message_set(message, "limiters[%zu] is NULL: accepted are limiters", i);
+    return WEIR_BAD_ARGUMENT;
+  }
+  return WEIR_OK;
+}
+
+weir_status weir_check_many(weir_limiter *const *limiters, size_t count, size_t most,
+                            weir_message *message) {
+  if (count > 0 && count <= most)
+    return limiters != NULL ? weir_limiters_check(limiters, count, message) : WEIR_OK;
+  weir_message_set(message, "a %s of %zu requests: accepted are 1 to %zu",
+                   most == WEIR_ALL_MOST ? "decision" : "batch", count, most);
+  return WEIR_BAD_ARGUMENT;
+}
+
+/* Of a queue a place can be given back only while it is the last, of a log nothing. */
+bool weir_charge_may_stay(const weir_limiter *limiter, bool waits) {
+  bool stays = waits;
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    stays = stays || weir_rule_takes_one(&limiter->stack.rules[i]) ||
+            weir_rule_gives_places(&limiter->stack.rules[i]);
+  return stays;
+}
+
+/* What a limiter's rules, and a request that may wait, leave of it. */
+static weir_status check_rules(const weir_limiter *limiter, bool waits, weir_message *message) {
+  if (limiter->shared) {
+    weir_message_set(
+        message,
+        "a %s gives back by settling alone, and so is no member of a decision of several "
+        "keys",
+        weir_rule_kind_name(limiter->stack.rules[0].kind));
+    return WEIR_BAD_ARGUMENT;
+  }
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    if (!weir_rule_is_held(&limiter->stack.rules[i])) continue;
+    weir_message_set(message,
+                     "%s: a reservation holds what is in flight, and a decision of several "
+                     "keys has none",
+                     limiter->texts[i]);
+    return WEIR_BAD_ARGUMENT;
+  }
+  bool queues = waits;
+  bool swaps = limiter->settings.traits & WEIR_TRAIT_SWAP;
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    queues = queues || weir_rule_gives_places(&limiter->stack.rules[i]);
+  if (!queues || swaps) return WEIR_OK;
+  weir_message_set(message,
+                   "%s: a place in a queue cannot be given back in a store without "
+                   "compare-and-swap, so accepted is no leaky-bucket and no wait",
+                   limiter->texts[0]);
+  return WEIR_BAD_ARGUMENT;
+}
+
+static weir_status refuse_two_that_stay(const weir_limiter *limiter, const weir_limiter *other,
+                                        weir_message *message) {
+  weir_message_set(message,
+                   "%s beside %s: neither gives back what it was charged, and accepted is one such "
+                   "rule",
+                   limiter->texts[0], other->texts[0]);
+  return WEIR_BAD_ARGUMENT;
+}
+
+static bool is_same(const weir_request *one, const weir_request *other) {
+  return one->key_length == other->key_length && memcmp(one->key, other->key, one->key_length) == 0;
+}
+
+static weir_status check_member(weir_limiter *const *limiters, const weir_request *requests,
+                                size_t at, const weir_extra *extra, weir_message *message) {
+  weir_limiter *limiter = limiters[at];
+  const weir_request *request = &requests[at];
+  bool waits = request->longest_wait_us > 0;
+  weir_status status = weir_request_check(limiter, request, extra, message);
+  if (status != WEIR_OK) return status;
+  if (request->flags != 0) {
+    weir_message_set(message,
+                     "flags is 0x%x: accepted in a decision of several keys are 0, or "
+                     "WEIR_REQUEST_PEEK in all of them",
+                     request->flags);
+    return WEIR_BAD_ARGUMENT;
+  }
+  status = check_rules(limiter, waits, message);
+  if (status != WEIR_OK) return status;
+  for (size_t i = 0; i < at; i++) {
+    if (weir_charge_may_stay(limiter, waits) &&
+        weir_charge_may_stay(limiters[i], requests[i].longest_wait_us > 0))
+      return refuse_two_that_stay(limiter, limiters[i], message);
+    if (limiter == limiters[i] && is_same(request, &requests[i])) {
+      weir_message_set(message, "the limiter and key of requests[%zu]: accepted is each key once",
+                       i);
+      return WEIR_BAD_ARGUMENT;
+    }
+  }
+  return WEIR_OK;
+}
+
+weir_status weir_all_check(weir_limiter *const *limiters, const weir_request *requests,
+                           const weir_extra *const *extras, size_t count, size_t *bad,
+                           weir_message *message) {
+  weir_status status = WEIR_OK;
+  for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+    *bad = i;
+    status = check_member(limiters, requests, i, weir_extra_of(extras, i), message);
+  }
+  return status;
+}
+
+weir_status weir_check_all(weir_limiter *const *limiters, size_t count, weir_message *message) {
+  const weir_limiter *stays = NULL;
+  weir_status status = weir_check_many(limiters, count, WEIR_ALL_MOST, message);
+  for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+    const weir_limiter *limiter = limiters[i];
+    status = check_rules(limiter, false, message);
+    if (status != WEIR_OK || !weir_charge_may_stay(limiter, false)) continue;
+    if (stays != NULL) status = refuse_two_that_stay(limiter, stays, message);
+    stays = limiter;
+  }
+  return status;
 }

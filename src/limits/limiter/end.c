@@ -16,7 +16,7 @@
 #include <weir/backend.h>
 
 #include "limiter/lease.h"
-#include "limiter/limiter.h"
+#include "limiter/many.h"
 #include "limiter/reserved.h"
 
 weir_charged weir_charged_where(const weir_limiter *limiter, const weir_decision *taken) {
@@ -113,8 +113,7 @@ static bool leave_together(const weir_limiter *limiter, const weir_settlement *c
   return rides;
 }
 
-bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
-                          weir_settlement *rider) {
+static bool ride(const weir_limiter *limiter, weir_settlement *carrier, weir_settlement *rider) {
   bool up = false;
   bool down = false;
   for (size_t i = 0; i < limiter->stack.count; i++) {
@@ -135,6 +134,30 @@ bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
   if (rides) rider->carrier = carrier;
   carrier->carries = carrier->carries || rides;
   return rides;
+}
+
+/* The settlement of the same key that stands before this one with no other request of that between
+ * them. NULL: there is none near by. */
+static weir_settlement *find_carrier(weir_call *call, const weir_waiting *state) {
+  enum { LOOKS_MOST = 64 };
+  const weir_waiting *before = state;
+  for (int n = 0; n < LOOKS_MOST && before > call->batch; n++) {
+    before--;
+    if (before->claim.ask.key_length != state->claim.ask.key_length ||
+        memcmp(before->claim.ask.key, state->claim.ask.key, state->claim.ask.key_length) != 0)
+      continue;
+    if (before->claim.ask.settlement == NULL) return NULL;
+    weir_settlement *settlement = weir_call_settlement(call, before);
+    if (settlement->carrier != NULL) return settlement->carrier;
+    if (settlement->request != NULL) return settlement;
+  }
+  return NULL;
+}
+
+bool weir_settlement_ride(weir_call *call, const weir_waiting *request,
+                          weir_settlement *settlement) {
+  weir_settlement *carrier = find_carrier(call, request);
+  return carrier != NULL && ride(call->limiter, carrier, settlement);
 }
 
 bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
@@ -298,8 +321,9 @@ static int64_t limit_of(const weir_limiter *limiter, const weir_decision *taken)
   return rule->most;
 }
 
-void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
-                     const weir_extra *extra, weir_settlement *settlement, weir_waiting *state) {
+/* What a checked request asks for. */
+static void ask(const weir_limiter *limiter, const weir_request *request, const weir_extra *extra,
+                weir_settlement *settlement, weir_waiting *state) {
   const weir_decision *taken = &request->decision;
   size_t count = limiter->stack.count;
   *settlement = (weir_settlement){.charged = weir_charged_where(limiter, taken),
@@ -355,8 +379,8 @@ static void write_decision(const weir_limiter *limiter, weir_request *request,
 }
 
 /* What is not known may have been made: nothing can be asked for a second time. */
-void weir_settle_tell(weir_limiter *limiter, weir_request *request,
-                      const weir_settlement *settlement, const weir_waiting *state) {
+static void tell(weir_limiter *limiter, weir_request *request, const weir_settlement *settlement,
+                 const weir_waiting *state) {
   request->status = state->claim.verdict.status;
   if (request->status != WEIR_OK && request->status != WEIR_UNKNOWN_OUTCOME) return;
   weir_reserved_end(limiter, &request->decision, request->key, request->key_length);
@@ -370,9 +394,9 @@ static weir_status settle(weir_limiter *limiter, weir_request *request, const we
   weir_waiting state;
   weir_status status = weir_request_check(limiter, request, extra, message);
   if (status != WEIR_OK) return status;
-  weir_settle_ask(limiter, request, extra, &settlement, &state);
+  ask(limiter, request, extra, &settlement, &state);
   status = weir_settlement_make(limiter, &settlement, &state, message);
-  weir_settle_tell(limiter, request, &settlement, &state);
+  tell(limiter, request, &settlement, &state);
   return status;
 }
 
@@ -382,6 +406,31 @@ weir_status weir_settle_request(weir_limiter *limiter, weir_request *request,
   weir_counts_add(limiter->counts, request->status, NULL);
   return request->status;
 }
+
+/* --- among many: many.c ------------------------------------------------------------------------
+ */
+
+/* A server's turn settles many requests of one key: they are asked for as one. */
+static weir_status begin_one(const weir_one *one, weir_message *message) {
+  weir_status status = weir_request_check(one->limiter, one->request, one->extra, message);
+  if (status != WEIR_OK) return status;
+  weir_settlement *settlement = weir_call_settlement(one->call, one->state);
+  if (settlement == NULL) return weir_no_memory(message);
+  ask(one->limiter, one->request, one->extra, settlement, one->state);
+  if (!weir_settlement_begin(one->limiter, settlement, one->state) ||
+      weir_settlement_ride(one->call, one->state, settlement))
+    weir_waiting_skip(one->state);
+  return WEIR_OK;
+}
+
+static weir_status end_one(const weir_one *one, weir_message *message) {
+  weir_settlement *settlement = weir_call_settlement(one->call, one->state);
+  weir_status status = weir_settlement_end(one->limiter, settlement, one->state, message);
+  tell(one->limiter, one->request, settlement, one->state);
+  return status;
+}
+
+const weir_verb weir_settle_verb = {"requests", true, begin_one, end_one};
 
 /* The open reservations know decisions by their place. */
 weir_status weir_limiter_settle(weir_limiter *limiter, const void *key, size_t key_length,

@@ -38,10 +38,11 @@ typedef struct weir_settlement {
 bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
                            weir_waiting *request);
 
-/* Has a settlement of the same key, which is not asked yet, ask for this one as well. False: each is
- * asked by itself, as one goes up and one down, or to different places. */
-bool weir_settlement_ride(const weir_limiter *limiter, weir_settlement *carrier,
-                          weir_settlement *rider);
+/* Has the settlement of the same key that stands before it among its call's requests ask for this one as well, if
+ * that is near by and not asked yet. False: each is asked by itself, as one goes up and one down, or to different
+ * places. */
+bool weir_settlement_ride(weir_call *call, const weir_waiting *request,
+                          weir_settlement *settlement);
 
 /* What became of it, behind the store's answer. Returns its status; the message gets what the store
  * cannot say. */
@@ -61,23 +62,8 @@ weir_status weir_settlement_check_rule(const weir_rule *rule, size_t index, weir
 weir_status weir_refund_check(const weir_limiter *limiter, int64_t cost, const weir_decision *taken,
                               weir_message *message);
 
-/* Requests with WEIR_REQUEST_SETTLE, which weir_request_check() checks: what a checked one asks for;
- * what is written to it once that is settled; and one alone. */
-void weir_settle_ask(const weir_limiter *limiter, const weir_request *request,
-                     const weir_extra *extra, weir_settlement *settlement, weir_waiting *state);
-void weir_settle_tell(weir_limiter *limiter, weir_request *request,
-                      const weir_settlement *settlement, const weir_waiting *state);
+/* A request with WEIR_REQUEST_SETTLE, alone. */
 weir_status weir_settle_request(weir_limiter *limiter, weir_request *request,
                                 const weir_extra *extra, weir_message *message);
-
-/* Releasing, in steps: whether it is open; whether the store has to be asked, by this request (it
- * stops believing first); and what came of the answer. */
-weir_limiter *weir_release_limiter(const weir_reservation *reservation);
-int weir_release_order(const weir_reservation *one, const weir_reservation *other); /* by key */
-weir_status weir_release_check(const weir_reservation *reservation, weir_message *message);
-bool weir_release_begin(weir_reservation *reservation, weir_settlement *settlement,
-                        weir_waiting *state);
-weir_status weir_release_end(weir_reservation *reservation, weir_settlement *settlement,
-                             weir_waiting *state, weir_message *message);
 
 #endif

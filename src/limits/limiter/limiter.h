@@ -12,8 +12,7 @@
  *     end.c       public entry points of those who pay what it really was, and of those who give back
  *     request.c   public entry points of one request; has it decided
  *     check.c     what a caller may ask for
- *     together.c  public entry points of many requests, of one limiter or of several
- *     all.c       public entry point of several requests that are one decision
+ *     many.c      public entry points of many requests: each has an answer of its own, or all have one
  *     clock.c     now, with the guard; sleeping
  *     known.c     what answers without the store; denials
  *     here.c      one request on a store in this process: decided where it stands
@@ -221,8 +220,19 @@ static inline bool weir_limiter_goes_with(const weir_limiter *limiter, const wei
   return limiter->store == other->store && limiter->deadline_us == other->deadline_us;
 }
 
-/* Of many requests: whether none of their limiters is NULL. */
+/* Of several at once: whether there are 1 to `most` (WEIR_BATCH_MOST or WEIR_ALL_MOST); and none of their limiters is
+ * NULL, unless all of it is. */
+weir_status weir_check_many(weir_limiter *const *limiters, size_t count, size_t most,
+                            weir_message *message);
 weir_status weir_limiters_check(weir_limiter *const *limiters, size_t count, weir_message *message);
+
+/* Of several that are one decision: whether all of them can be asked; *bad is else the first that cannot. */
+weir_status weir_all_check(weir_limiter *const *limiters, const weir_request *requests,
+                           const weir_extra *const *extras, size_t count, size_t *bad,
+                           weir_message *message);
+
+/* Whether something of what a request charges cannot go back. */
+bool weir_charge_may_stay(const weir_limiter *limiter, bool waits);
 
 void weir_limiter_destroy_local(weir_limiter *limiter);
 
@@ -278,23 +288,6 @@ bool weir_outage_charge(weir_limiter *limiter, const weir_waiting *request, cons
 bool weir_direct_answer(weir_limiter *limiter, weir_waiting *request, const weir_key *key,
                         weir_moment *at, weir_message *message);
 void weir_direct_clean_up(weir_limiter *limiter);
-
-/* Reserving, in steps, for those who ask for many at once: what is made before anything is charged;
- * from what this process has already (then it is done); what is asked; and what comes of the answer.
- * *reservation is `made` where it was admitted, else untouched: then `made` is to be destroyed. */
-weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *request,
-                               const weir_extra *extra, weir_reservation **made,
-                               weir_message *message);
-bool weir_reserve_at_once(weir_reservation *made, weir_request *request,
-                          weir_reservation **reservation);
-weir_waiting weir_reserve_ask(weir_reservation *made, const weir_request *request,
-                              const weir_extra *extra);
-weir_status weir_reserve_one(weir_limiter *limiter, weir_request *request, const weir_extra *extra,
-                             weir_reservation **reservation, weir_message *message);
-weir_status weir_reserve_end(weir_reservation *made, weir_request *request,
-                             const weir_waiting *state, weir_reservation **reservation,
-                             weir_message *message);
-void weir_reserve_count(weir_limiter *limiter, const weir_request *request);
 
 /* Has one request answered, alone in its call, by the store or the policy; returns its status. */
 weir_status weir_limiter_answer(weir_limiter *limiter, weir_waiting *request,

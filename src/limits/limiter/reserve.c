@@ -9,7 +9,7 @@
 #include <weir/backend.h>
 #include <weir/backoff.h>
 
-#include "limiter/limiter.h"
+#include "limiter/many.h"
 #include "limiter/place.h"
 #include "limiter/renew.h"
 #include "limiter/reserved.h"
@@ -85,10 +85,9 @@ static bool make_place(weir_reservation *made, const weir_request *request) {
   return true;
 }
 
-/* Memory comes before the charge: what is charged can always be cancelled. */
-weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *request,
-                               const weir_extra *extra, weir_reservation **made,
-                               weir_message *message) {
+/* Checks it, and makes what is made before anything is charged: what is charged can always be cancelled. */
+static weir_status begin(weir_limiter *limiter, const weir_request *request,
+                         const weir_extra *extra, weir_reservation **made, weir_message *message) {
   weir_request asked = *request;
   if (limiter->held) asked.flags |= WEIR_REQUEST_PEEK;
   weir_status status = weir_request_check(limiter, &asked, extra, message);
@@ -111,8 +110,8 @@ weir_status weir_reserve_begin(weir_limiter *limiter, const weir_request *reques
   return weir_no_memory(message);
 }
 
-weir_waiting weir_reserve_ask(weir_reservation *made, const weir_request *request,
-                              const weir_extra *extra) {
+static weir_waiting ask(weir_reservation *made, const weir_request *request,
+                        const weir_extra *extra) {
   weir_waiting state;
   weir_request_begin(made->limiter, request, extra, &state);
   state.claim.ask.ends = made->ends;
@@ -159,9 +158,9 @@ static void free_reservation(weir_reservation *reservation) {
   free(reservation);
 }
 
-weir_status weir_reserve_end(weir_reservation *made, weir_request *request,
-                             const weir_waiting *state, weir_reservation **reservation,
-                             weir_message *message) {
+/* *reservation becomes `made` where it was admitted. */
+static weir_status tell(weir_reservation *made, weir_request *request, const weir_waiting *state,
+                        weir_reservation **reservation, weir_message *message) {
   weir_limiter *limiter = made->limiter;
   weir_status status = state->claim.verdict.status;
   weir_request_tell(request, &state->claim.verdict);
@@ -211,8 +210,9 @@ static bool may_be_handed(const weir_reservation *made, const weir_request *requ
          !(request->flags & WEIR_REQUEST_UP_TO);
 }
 
-bool weir_reserve_at_once(weir_reservation *made, weir_request *request,
-                          weir_reservation **reservation) {
+/* From what this process has already: then it is done. */
+static bool is_at_once(weir_reservation *made, weir_request *request,
+                       weir_reservation **reservation) {
   weir_limiter *limiter = made->limiter;
   if (!may_be_handed(made, request)) return false;
   weir_held_place *spare =
@@ -224,33 +224,102 @@ bool weir_reserve_at_once(weir_reservation *made, weir_request *request,
 static weir_status reserve(weir_limiter *limiter, weir_request *request, const weir_extra *extra,
                            weir_reservation **reservation, weir_message *message) {
   weir_reservation *made;
-  weir_status status = weir_reserve_begin(limiter, request, extra, &made, message);
-  if (status != WEIR_OK || weir_reserve_at_once(made, request, reservation)) return status;
-  weir_waiting state = weir_reserve_ask(made, request, extra);
+  weir_status status = begin(limiter, request, extra, &made, message);
+  if (status != WEIR_OK || is_at_once(made, request, reservation)) return status;
+  weir_waiting state = ask(made, request, extra);
   weir_limiter_answer(limiter, &state, message);
-  status = weir_reserve_end(made, request, &state, reservation, message);
+  status = tell(made, request, &state, reservation, message);
   if (*reservation == NULL) free_reservation(made);
   return status;
 }
 
-void weir_reserve_count(weir_limiter *limiter, const weir_request *request) {
-  bool denied = request->status == WEIR_OK && !request->decision.allowed;
-  weir_counts_add(limiter->counts, request->status, &request->decision);
-  if (denied && limiter->places != NULL)
+static void count_place(weir_limiter *limiter, const weir_request *request) {
+  if (limiter->places != NULL && request->status == WEIR_OK && !request->decision.allowed)
     weir_counts_add_places(limiter->counts, WEIR_PLACES_DENIED, 1);
 }
 
-weir_status weir_reserve_one(weir_limiter *limiter, weir_request *request, const weir_extra *extra,
-                             weir_reservation **reservation, weir_message *message) {
+static void count(weir_limiter *limiter, const weir_request *request) {
+  weir_counts_add(limiter->counts, request->status, &request->decision);
+  count_place(limiter, request);
+}
+
+static weir_status reserve_one(weir_limiter *limiter, weir_request *request,
+                               const weir_extra *extra, weir_reservation **reservation,
+                               weir_message *message) {
   *reservation = NULL;
   request->status = reserve(limiter, request, extra, reservation, message);
-  weir_reserve_count(limiter, request);
+  count(limiter, request);
   return request->status;
 }
 
 weir_status weir_limiter_reserve(weir_limiter *limiter, weir_request *request,
                                  weir_reservation **reservation, weir_message *message) {
-  return weir_reserve_one(limiter, request, NULL, reservation, message);
+  return reserve_one(limiter, request, NULL, reservation, message);
+}
+
+/* --- many at once: many.c ----------------------------------------------------------------------
+ */
+
+typedef struct weir_reserved_many {
+  weir_reservation **made;         /* and later whether: else NULL */
+  weir_reservation **reservations; /* out */
+} weir_reserved_many;
+
+/* What this process has already is not asked for. */
+static weir_status begin_one(const weir_one *one, weir_message *message) {
+  const weir_reserved_many *own = one->own;
+  weir_reservation **made = &own->made[one->index];
+  weir_status status = begin(one->limiter, one->request, one->extra, made, message);
+  if (status != WEIR_OK) return status;
+  if (is_at_once(*made, one->request, &own->reservations[one->index])) {
+    *one->state = (weir_waiting){0};
+    weir_waiting_skip(one->state);
+  } else {
+    *one->state = ask(*made, one->request, one->extra);
+  }
+  return WEIR_OK;
+}
+
+static weir_status end_one(const weir_one *one, weir_message *message) {
+  const weir_reserved_many *own = one->own;
+  weir_reservation **reservation = &own->reservations[one->index];
+  if (*reservation == NULL)
+    one->request->status =
+        tell(own->made[one->index], one->request, one->state, reservation, message);
+  count_place(one->limiter, one->request);
+  return one->request->status;
+}
+
+static const weir_verb reserves = {"requests", false, begin_one, end_one};
+
+weir_status weir_reserve_extra(weir_limiter *const *limiters, weir_request *requests,
+                               const weir_extra *const *extras, size_t count,
+                               weir_reservation **reservations, weir_message *message) {
+  weir_many many;
+  weir_part parts[WEIR_BATCH_MOST];
+  weir_reservation *made[WEIR_BATCH_MOST];
+  weir_reserved_many own = {made, reservations};
+  weir_status status = weir_check_many(limiters, count, WEIR_BATCH_MOST, message);
+  if (status != WEIR_OK) return status;
+  if (count == 1)
+    return reserve_one(limiters[0], requests, weir_extra_of(extras, 0), reservations, message);
+  weir_many_begin(&many, &reserves, parts, requests, count);
+  many.extras = extras;
+  many.own = &own;
+  for (size_t i = 0; i < count; i++) {
+    weir_many_add(&many, i, limiters[i]);
+    made[i] = reservations[i] = NULL;
+  }
+  status = weir_many_run(&many, message);
+  for (size_t i = 0; i < count; i++)
+    if (reservations[i] == NULL) weir_reservation_destroy(made[i]);
+  return status;
+}
+
+weir_status weir_reserve_together(weir_limiter *const *limiters, weir_request *requests,
+                                  size_t count, weir_reservation **reservations,
+                                  weir_message *message) {
+  return weir_reserve_extra(limiters, requests, NULL, count, reservations, message);
 }
 
 /* --- waiting -----------------------------------------------------------------------------------
@@ -290,14 +359,13 @@ static bool rest(weir_reservation *made, weir_request *request, int64_t end_us,
 static weir_status reserve_in_time(weir_reservation *made, weir_request *request, int64_t end_us,
                                    weir_reservation **reservation, weir_message *message) {
   weir_limiter *limiter = made->limiter;
-  while (!weir_reserve_at_once(made, request, reservation) &&
-         !rest(made, request, end_us, reservation)) {
+  while (!is_at_once(made, request, reservation) && !rest(made, request, end_us, reservation)) {
     int64_t left_us = end_us - weir_monotonic_us();
-    weir_waiting state = weir_reserve_ask(made, request, NULL);
+    weir_waiting state = ask(made, request, NULL);
     state.claim.ask.waits = true;
     state.claim.ask.wait_us = left_us > 0 ? left_us : 0;
     weir_limiter_answer(limiter, &state, message);
-    weir_status status = weir_reserve_end(made, request, &state, reservation, message);
+    weir_status status = tell(made, request, &state, reservation, message);
     if (status != WEIR_OK || *reservation != NULL) return status;
     int64_t pause_us = find_pause(limiter, &request->decision);
     left_us = end_us - weir_monotonic_us();
@@ -320,12 +388,12 @@ weir_status weir_limiter_reserve_wait(weir_limiter *limiter, weir_request *reque
   *reservation = NULL;
   asked.longest_wait_us = longest_wait_us;
   weir_reservation *made = NULL;
-  request->status = weir_reserve_begin(limiter, &asked, NULL, &made, message);
+  request->status = begin(limiter, &asked, NULL, &made, message);
   if (request->status == WEIR_OK)
     request->status =
         reserve_in_time(made, request, weir_monotonic_us() + longest_wait_us, reservation, message);
   if (*reservation == NULL) free_reservation(made);
-  weir_reserve_count(limiter, request);
+  count(limiter, request);
   if (request->status != WEIR_OK || *reservation == NULL) return request->status;
   int64_t start_us = request->decision.at_us + request->decision.delay_us;
   int64_t sleep_us = request->decision.delay_us > 0 ? start_us - weir_limiter_now(limiter) : 0;
@@ -397,16 +465,22 @@ static bool may_come_again(weir_status status) {
          status != WEIR_BROKEN_BACKEND;
 }
 
+/* The first step of its end. False: nothing is to be sent. */
+static bool leave(weir_reservation *reservation, weir_reservation_state state, const int64_t *real,
+                  weir_settlement *settlement) {
+  bool sends = reservation->place == NULL || leave_place(reservation);
+  reservation->state = state;
+  *settlement = find_differences(reservation, real);
+  return sends;
+}
+
 /* It is over whatever the answer of a commit or a cancel, as is what is held: an answer that was lost
  * must not give back twice. */
 static weir_status end(weir_reservation *reservation, weir_reservation_state state,
                        const int64_t *real, weir_settlement *settlement, weir_message *message) {
   bool held = reservation->place != NULL;
   weir_status status = WEIR_OK;
-  reservation->state = state;
-  bool sends = !held || leave_place(reservation);
-  *settlement = find_differences(reservation, real);
-  if (sends) status = make(reservation, settlement, message);
+  if (leave(reservation, state, real, settlement)) status = make(reservation, settlement, message);
   if (held) status = without_account(reservation, status);
   if (state == WEIR_RESERVATION_SETTLED && !held && may_come_again(status))
     reservation->state = WEIR_RESERVED;
@@ -425,39 +499,6 @@ weir_status weir_reservation_commit(weir_reservation *reservation, weir_message 
   status = tell_loss(reservation, status, message);
   if (held) weir_counts_add(reservation->limiter->counts, status, NULL);
   return status;
-}
-
-/* --- many at once: together.c ------------------------------------------------------------------
- */
-
-weir_limiter *weir_release_limiter(const weir_reservation *reservation) {
-  return reservation->limiter;
-}
-
-int weir_release_order(const weir_reservation *one, const weir_reservation *other) {
-  if (one->key_length != other->key_length) return one->key_length < other->key_length ? -1 : 1;
-  return memcmp(one->key, other->key, one->key_length);
-}
-
-weir_status weir_release_check(const weir_reservation *reservation, weir_message *message) {
-  return check_open(reservation, message);
-}
-
-bool weir_release_begin(weir_reservation *reservation, weir_settlement *settlement,
-                        weir_waiting *state) {
-  bool sends = reservation->place != NULL && leave_place(reservation);
-  reservation->state = WEIR_COMMITTED;
-  *settlement = find_differences(reservation, reservation->costs);
-  *state = request_of(reservation, settlement);
-  state->claim.ask.settlement = settlement->settled;
-  return sends && weir_settlement_begin(reservation->limiter, settlement, state);
-}
-
-weir_status weir_release_end(weir_reservation *reservation, weir_settlement *settlement,
-                             weir_waiting *state, weir_message *message) {
-  weir_reserved_close(reservation);
-  weir_status status = weir_settlement_end(reservation->limiter, settlement, state, message);
-  return tell_loss(reservation, without_account(reservation, status), message);
 }
 
 weir_status weir_reservation_cancel(weir_reservation *reservation, weir_message *message) {
@@ -506,6 +547,78 @@ weir_status weir_reservation_settle(weir_reservation *reservation, int64_t *cost
   if (status == WEIR_OK) status = settle(reservation, costs, message);
   weir_counts_add(reservation->limiter->counts, status, NULL);
   return status;
+}
+
+/* --- many ends at once: many.c -----------------------------------------------------------------
+ */
+
+/* What is released, in the order of keys: so those of one key stand side by side, and ride together. */
+typedef struct weir_leaver {
+  weir_reservation *reservation;
+  size_t index; /* as the caller has it */
+} weir_leaver;
+
+static int by_key(const void *one, const void *other) {
+  const weir_leaver *a = one;
+  const weir_leaver *b = other;
+  size_t length = a->reservation->key_length;
+  if (length != b->reservation->key_length) return length < b->reservation->key_length ? -1 : 1;
+  int order = memcmp(a->reservation->key, b->reservation->key, length);
+  return order != 0 ? order : (a->index > b->index) - (a->index < b->index);
+}
+
+/* It stops believing. What it has paid for is known only then, and a payment that is under way may be
+ * waited for: so no call of ours may lead a key yet, which that may stand in line for. */
+static weir_status begin_release(const weir_one *one, weir_message *message) {
+  weir_reservation *reservation = ((weir_reservation *const *)one->own)[one->index];
+  weir_status status = check_open(reservation, message);
+  if (status != WEIR_OK) return status;
+  weir_settlement *settlement = weir_call_settlement(one->call, one->state);
+  if (settlement == NULL) return weir_no_memory(message);
+  bool sends = leave(reservation, WEIR_COMMITTED, reservation->costs, settlement);
+  *one->state = request_of(reservation, settlement);
+  one->state->claim.ask.settlement = settlement->settled;
+  if (!sends || !weir_settlement_begin(one->limiter, settlement, one->state) ||
+      weir_settlement_ride(one->call, one->state, settlement))
+    weir_waiting_skip(one->state);
+  return WEIR_OK;
+}
+
+static weir_status end_release(const weir_one *one, weir_message *message) {
+  weir_reservation *reservation = ((weir_reservation *const *)one->own)[one->index];
+  weir_settlement *settlement = weir_call_settlement(one->call, one->state);
+  weir_reserved_close(reservation);
+  weir_status status = weir_settlement_end(one->limiter, settlement, one->state, message);
+  return tell_loss(reservation, without_account(reservation, status), message);
+}
+
+static const weir_verb releases = {"reservations", true, begin_release, end_release};
+
+/* The limiter of each is in it, which is why none may be NULL. */
+weir_status weir_release_together(weir_reservation *const *reservations, size_t count,
+                                  weir_status *statuses, weir_message *message) {
+  weir_many many;
+  weir_part parts[WEIR_BATCH_MOST];
+  weir_status unwanted[WEIR_BATCH_MOST];
+  weir_status status = weir_check_many(NULL, count, WEIR_BATCH_MOST, message);
+  for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+    if (reservations[i] != NULL) continue;
+    weir_message_set(message, "reservations[%zu] is NULL: accepted are reservations", i);
+    status = WEIR_BAD_ARGUMENT;
+  }
+  if (status != WEIR_OK) return status;
+  weir_leaver *leavers = calloc(count, sizeof *leavers);
+  if (leavers == NULL) return weir_no_memory(message);
+  for (size_t i = 0; i < count; i++)
+    leavers[i] = (weir_leaver){reservations[i], i};
+  qsort(leavers, count, sizeof *leavers, by_key);
+  weir_many_begin(&many, &releases, parts, NULL, count);
+  many.statuses = statuses != NULL ? statuses : unwanted;
+  many.own = reservations;
+  for (size_t i = 0; i < count; i++)
+    weir_many_add(&many, leavers[i].index, leavers[i].reservation->limiter);
+  free(leavers);
+  return weir_many_run(&many, message);
 }
 
 void weir_reservation_destroy(weir_reservation *reservation) {

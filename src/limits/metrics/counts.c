@@ -78,6 +78,11 @@ void weir_counts_add(weir_counts *counts, weir_status status, const weir_decisio
   atomic_fetch_add_explicit(&shard->failed[decision->store_status], 1, memory_order_relaxed);
 }
 
+void weir_counts_add_decided(weir_counts *counts, bool allowed, unsigned number) {
+  atomic_fetch_add_explicit(&own_shard(counts)->decided[WEIR_SOURCE_STORE][allowed], number,
+                            memory_order_relaxed);
+}
+
 void weir_counts_add_lease(weir_counts *counts, weir_lease_count what, int64_t cost) {
   if (cost > 0)
     atomic_fetch_add_explicit(&own_shard(counts)->leases[what], (uint64_t)cost,

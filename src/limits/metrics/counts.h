@@ -27,6 +27,9 @@ void weir_counts_part(weir_counts *counts);
  * only where the status is WEIR_OK. */
 void weir_counts_add(weir_counts *counts, weir_status status, const weir_decision *decision);
 
+/* So many requests to take are over that the store has decided. */
+void weir_counts_add_decided(weir_counts *counts, bool allowed, unsigned number);
+
 /* The work of requests: so many times operations left together and were waited for together, so
  * many counters were found to hold less than they must have, and so many requests waited for
  * servers, each so long; less than 0 is 0. */

@@ -1,0 +1,923 @@
+/* Many requests at once, of one limiter or of several: each has an answer of its own, or all have one.
+ *
+ *     parts ──> the requests of each limiter; of a decision of several keys, each request
+ *     set ────> the parts of one store that have one deadline: their calls are one list, and what
+ *               they ask leaves together
+ *
+ *     set ──> begin each ──> join each ──> run ──> end each ──> the next set
+ *
+ * One set is asked after another, and joins the lines of its keys only when its turn comes: no call
+ * leads a key and does something else meanwhile.
+ *
+ * Of several keys as one decision all are charged, or none:
+ *
+ *     recall ──> a member is known not to fit: nothing is asked
+ *     look ────> those that must look do, before any is charged
+ *     charge ──> all of a store together, in one round trip; stores one after another
+ *       │ one says no: those that this thread leads give back along with it (driver.c)
+ *       v
+ *     give back ──> the others, past the lines of their keys; each denial was looked at once more
+ *       │ ^ and all would fit now: others are half-way
+ *       v │
+ *     charge ──> again, one after another in the order of the counters' names, the same everywhere
+ *
+ * What is charged to a log cannot go back, nor a place in a queue that others stand behind. So one
+ * member at most may be such, and it comes last.
+ *
+ * A member whose key another thread leads is decided in that thread's group, and is waited for with
+ * no lead kept: so two that come crosswise do not wait for each other. What it was charged goes back
+ * outside of the line: a subtraction needs no lead, and must not be late.
+ */
+#include "limiter/many.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/backend.h>
+
+#include "algorithm/method.h"
+#include "hash.h"
+#include "limiter/end.h"
+#include "limiter/lease.h"
+
+/* --- sets --------------------------------------------------------------------------------------
+ */
+
+/* Puts a part at the end of a list, which it moves. */
+static weir_part **append(weir_part **end, weir_part *part) {
+  *end = part;
+  part->next = NULL;
+  return &part->next;
+}
+
+/* Takes the first off a list, and all that are of its store and deadline. */
+static weir_part *take_set(weir_part **list) {
+  const weir_limiter *limiter = (*list)->limiter;
+  weir_part *set = NULL;
+  weir_part **end = &set;
+  while (*list != NULL) {
+    weir_part *part = *list;
+    if (weir_limiter_goes_with(part->limiter, limiter)) {
+      *list = part->next;
+      end = append(end, part);
+    } else {
+      list = &part->next;
+    }
+  }
+  return set;
+}
+
+/* All are begun before the first joins: from then on other threads read what it asks for. */
+static void run(weir_call *first) {
+  for (weir_call *call = first; call != NULL; call = call->also) {
+    for (size_t n = 0; n < call->ask_count; n++) {
+      weir_waiting *state = &call->batch[n];
+      if (atomic_load_explicit(&state->standing, memory_order_relaxed) != WEIR_STANDING_DONE)
+        weir_call_join(&call, call->limiter, state, call->at);
+    }
+  }
+  if (first != NULL) weir_call_run(first);
+}
+
+static void speak(weir_speaker *speaker, weir_status status, size_t index, const char *why) {
+  bool alike = (status == WEIR_OK) == (speaker->status == WEIR_OK);
+  if (alike ? index >= speaker->index : status == WEIR_OK) return;
+  speaker->status = status;
+  speaker->index = index;
+  weir_message_set(&speaker->why, "%s", why[0] != '\0' ? why : weir_status_text(status));
+}
+
+/* --- each: what is decided ----------------------------------------------------------------------
+ */
+
+/* Most are plain. */
+static weir_status begin_request(weir_limiter *limiter, const weir_request *request,
+                                 const weir_extra *extra, weir_waiting *state,
+                                 weir_message *message) {
+  if (extra == NULL && weir_request_is_take(limiter, request)) {
+    weir_waiting_begin(state, WEIR_TAKE, request->key, request->key_length, request->cost);
+    return WEIR_OK;
+  }
+  weir_status status = weir_request_check_all(limiter, request, extra, message);
+  if (status == WEIR_OK) weir_request_begin(limiter, request, extra, state);
+  return status;
+}
+
+static weir_status begin_decision(const weir_one *one, weir_message *message) {
+  return begin_request(one->limiter, one->request, one->extra, one->state, message);
+}
+
+static weir_status end_decision(const weir_one *one, weir_message *message) {
+  (void)message;
+  weir_request_tell(one->request, &one->state->claim.verdict);
+  return one->state->claim.verdict.status;
+}
+
+static const weir_verb decides = {"requests", false, begin_decision, end_decision};
+
+/* What settles may stand among what is decided; others refuse it. */
+static const weir_verb *verb_of(const weir_many *many, const weir_request *request) {
+  bool settles = many->verb == &decides && request->flags & WEIR_REQUEST_SETTLE;
+  return settles ? &weir_settle_verb : many->verb;
+}
+
+/* --- each: a set after another -----------------------------------------------------------------
+ */
+
+void weir_many_begin(weir_many *many, const weir_verb *verb, weir_part *parts,
+                     weir_request *requests, size_t count) {
+  many->verb = verb;
+  many->requests = requests;
+  many->extras = NULL;
+  many->statuses = NULL;
+  many->own = NULL;
+  many->count = many->speaker.index = count;
+  many->speaker.status = WEIR_OK;
+  many->parts = many->latest = parts;
+  many->part_count = 0;
+}
+
+/* Requests of one limiter often stand side by side. */
+void weir_many_add(weir_many *many, size_t index, weir_limiter *limiter) {
+  weir_part *end = many->parts + many->part_count;
+  weir_part *part = many->latest;
+  if (part == end || part->limiter != limiter)
+    for (part = many->parts; part < end && part->limiter != limiter;)
+      part++;
+  if (part < end) {
+    many->next[part->last] = (uint16_t)index;
+  } else {
+    *part = (weir_part){.limiter = limiter, .first = (uint16_t)index};
+    many->part_count++;
+  }
+  part->last = (uint16_t)index;
+  part->count++;
+  many->next[index] = (uint16_t)many->count;
+  many->latest = part;
+}
+
+static void point_to(weir_one *one, const weir_many *many, size_t i) {
+  one->index = i;
+  one->extra = weir_extra_of(many->extras, i);
+  one->request = many->requests != NULL ? &many->requests[i] : NULL;
+  one->status = one->request != NULL ? &one->request->status : &many->statuses[i];
+}
+
+static weir_status ready(weir_part *part, weir_message *message) {
+  weir_status status = weir_limiter_check_process(part->limiter, message);
+  if (status != WEIR_OK) return status;
+  part->call = weir_call_acquire(part->limiter, part->count);
+  if (part->call == NULL) return weir_no_memory(message);
+  weir_call_begin(part->call, part->call->batch, 0, weir_limiter_moment(part->limiter));
+  return WEIR_OK;
+}
+
+/* Those that fail their check are not asked, and do not keep the others from being decided: each
+ * has a status of its own. */
+static void begin_each(weir_many *many, weir_part *part) {
+  weir_message why;
+  why.text[0] = '\0';
+  weir_status all = ready(part, &why);
+  weir_call *call = part->call;
+  weir_one one = {.limiter = part->limiter, .call = call, .own = many->own};
+  for (size_t i = part->first; i < many->count; i = many->next[i]) {
+    weir_status status = all;
+    point_to(&one, many, i);
+    if (status == WEIR_OK) {
+      one.state = &call->batch[call->ask_count];
+      status = verb_of(many, one.request)->begin(&one, &why);
+    }
+    *one.status = status;
+    if (status == WEIR_OK)
+      call->ask_count++;
+    else
+      speak(&many->speaker, status, i, why.text);
+  }
+}
+
+/* The store's answer, or the policy's. */
+static weir_status end_one(weir_many *many, const weir_verb *verb, const weir_one *one) {
+  weir_call *call = one->call;
+  weir_waiting *state = one->state;
+  bool explained = state == call->explained;
+  weir_message own;
+  weir_message *why = explained ? &call->explanation : &own;
+  own.text[0] = '\0';
+  if (!verb->settles && weir_limiter_has_answer(one->limiter, state, state->claim.verdict.status))
+    weir_limiter_fall_back(one->limiter, state, explained ? why : NULL);
+  weir_status status = verb->end(one, why);
+  if (status != WEIR_OK || (explained && !verb->settles))
+    speak(&many->speaker, status, one->index, why->text);
+  return status;
+}
+
+/* Most are takes that the store has decided: they are counted together. */
+static void end_each(weir_many *many, const weir_part *part) {
+  weir_counts *counts = part->limiter->counts;
+  unsigned decided[] = {[false] = 0, [true] = 0};
+  weir_waiting *state = part->call != NULL ? part->call->batch : NULL;
+  weir_one one = {.limiter = part->limiter, .call = part->call, .own = many->own};
+  for (size_t i = part->first; i < many->count; i = many->next[i]) {
+    point_to(&one, many, i);
+    const weir_verb *verb = verb_of(many, one.request);
+    weir_status status = *one.status;
+    if (status == WEIR_OK) {
+      one.state = state++;
+      status = *one.status = end_one(many, verb, &one);
+    }
+    bool takes = !verb->settles && !(one.request->flags & WEIR_REQUEST_PEEK);
+    const weir_decision *decision = takes ? &one.request->decision : NULL;
+    if (status == WEIR_OK && takes && decision->source == WEIR_SOURCE_STORE)
+      decided[decision->allowed]++;
+    else
+      weir_counts_add(counts, status, decision);
+  }
+  for (int allowed = 0; allowed <= 1; allowed++)
+    if (decided[allowed] > 0) weir_counts_add_decided(counts, allowed, decided[allowed]);
+}
+
+static void ask_each(weir_many *many, weir_part *set) {
+  weir_call *first = NULL;
+  weir_call **link = &first;
+  for (weir_part *part = set; part != NULL; part = part->next) {
+    begin_each(many, part);
+    if (part->call != NULL) link = weir_call_list(&first, link, part->call);
+  }
+  run(first);
+  for (weir_part *part = set; part != NULL; part = part->next) {
+    end_each(many, part);
+    if (part->call != NULL) weir_call_release(part->call);
+  }
+}
+
+/* The message names a request by its place in the caller's array, unless it is about the only
+ * limiter. */
+weir_status weir_many_run(weir_many *many, weir_message *message) {
+  const weir_speaker *speaker = &many->speaker;
+  weir_part *list = NULL;
+  weir_part **end = &list;
+  for (size_t i = 0; i < many->part_count; i++)
+    end = append(end, &many->parts[i]);
+  while (list != NULL)
+    ask_each(many, take_set(&list));
+  if (speaker->index == many->count) return WEIR_OK;
+  weir_message_set(message, "%s", speaker->why.text);
+  bool of_limiter = many->part_count == 1 && many->parts[0].call == NULL;
+  if (many->count > 1 && !of_limiter)
+    weir_message_prefix(message, "%s[%zu]: ", many->verb->array, speaker->index);
+  return speaker->status;
+}
+
+static weir_status decide_alone(weir_limiter *limiter, weir_request *request,
+                                const weir_extra *extra, weir_message *message) {
+  if (extra == NULL && weir_request_is_take(limiter, request))
+    return request->status = weir_limiter_take(limiter, request->key, request->key_length,
+                                               request->cost, &request->decision, message);
+  return request->flags & WEIR_REQUEST_SETTLE
+             ? weir_settle_request(limiter, request, extra, message)
+             : weir_request_decide(limiter, request, extra, message);
+}
+
+weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, size_t count,
+                                weir_message *message) {
+  weir_many many;
+  weir_part all = {.limiter = limiter, .count = (uint16_t)count};
+  weir_status status = weir_check_many(NULL, count, WEIR_BATCH_MOST, message);
+  if (status != WEIR_OK) return status;
+  if (count == 1) return decide_alone(limiter, requests, NULL, message);
+  weir_many_begin(&many, &decides, &all, requests, count);
+  many.part_count = 1;
+  for (size_t i = 0; i < count; i++)
+    many.next[i] = (uint16_t)(i + 1);
+  return weir_many_run(&many, message);
+}
+
+weir_status weir_decide_extra(weir_limiter *const *limiters, weir_request *requests,
+                              const weir_extra *const *extras, size_t count,
+                              weir_message *message) {
+  weir_many many;
+  weir_part parts[WEIR_BATCH_MOST];
+  weir_status status = weir_check_many(limiters, count, WEIR_BATCH_MOST, message);
+  if (status != WEIR_OK) return status;
+  if (count == 1) return decide_alone(limiters[0], requests, weir_extra_of(extras, 0), message);
+  weir_many_begin(&many, &decides, parts, requests, count);
+  many.extras = extras;
+  for (size_t i = 0; i < count; i++)
+    weir_many_add(&many, i, limiters[i]);
+  return weir_many_run(&many, message);
+}
+
+weir_status weir_decide_together(weir_limiter *const *limiters, weir_request *requests,
+                                 size_t count, weir_message *message) {
+  return weir_decide_extra(limiters, requests, NULL, count, message);
+}
+
+/* --- each: what is known -----------------------------------------------------------------------
+ */
+
+/* The keys that are left to the store, by some bits of a hash: of keys that share theirs all are. */
+enum { LEFT_BITS = 8192, WORD_BITS = 64 };
+typedef struct weir_left {
+  bool some;
+  uint64_t words[LEFT_BITS / WORD_BITS];
+} weir_left;
+
+static bool is_left(const weir_left *left, uint64_t hash) {
+  return (left->words[hash / WORD_BITS % (LEFT_BITS / WORD_BITS)] >> hash % WORD_BITS & 1U) != 0;
+}
+
+static void leave(weir_left *left, uint64_t hash) {
+  if (!left->some) memset(left->words, 0, sizeof left->words);
+  left->some = true;
+  left->words[hash / WORD_BITS % (LEFT_BITS / WORD_BITS)] |= UINT64_C(1) << hash % WORD_BITS;
+}
+
+static uint64_t hash_key(const weir_limiter *limiter, const weir_request *request) {
+  if (request->key == NULL) return 0; /* it is refused */
+  return weir_hash_64(limiter->store->secret, request->key, request->key_length);
+}
+
+/* What settles is charged or goes back, mostly in the store. */
+static bool know(weir_limiter *limiter, weir_request *request, const weir_extra *extra,
+                 weir_moment at) {
+  weir_waiting state;
+  if (request->flags & WEIR_REQUEST_SETTLE) return false;
+  weir_status status = begin_request(limiter, request, extra, &state, NULL);
+  if (status == WEIR_OK) {
+    weir_key key;
+    weir_limiter_find(limiter, &state.claim.ask, &key);
+    if (!weir_know(limiter, &state, &key, at, WEIR_LOCKED, NULL)) return false;
+    weir_request_tell(request, &state.claim.verdict);
+  }
+  request->status = status;
+  weir_counts_add(limiter->counts, status,
+                  request->flags & WEIR_REQUEST_PEEK ? NULL : &request->decision);
+  return true;
+}
+
+weir_status weir_decide_known_extra(weir_limiter *const *limiters, weir_request *requests,
+                                    const weir_extra *const *extras, size_t count, bool *known,
+                                    weir_message *message) {
+  weir_left left;
+  weir_moment at = {0};
+  weir_status status = weir_limiters_check(limiters, count, message);
+  if (status != WEIR_OK) return status;
+  left.some = false;
+  for (size_t i = 0; i < count; i++) {
+    weir_limiter *limiter = limiters[i];
+    if (i == 0 || limiter != limiters[i - 1]) at = weir_limiter_moment(limiter);
+    known[i] = !(left.some && is_left(&left, hash_key(limiter, &requests[i]))) &&
+               know(limiter, &requests[i], weir_extra_of(extras, i), at);
+    if (!known[i]) leave(&left, hash_key(limiter, &requests[i]));
+  }
+  return WEIR_OK;
+}
+
+weir_status weir_decide_known(weir_limiter *const *limiters, weir_request *requests, size_t count,
+                              bool *known, weir_message *message) {
+  return weir_decide_known_extra(limiters, requests, NULL, count, known, message);
+}
+
+/* --- all or none: members ----------------------------------------------------------------------
+ */
+
+/* To charge one after another, where the first together was in vain. */
+enum { TRIES_MOST = 4 };
+
+/* What is known of a member. */
+typedef enum weir_result {
+  WEIR_NOT_ASKED,
+  WEIR_FITS, /* it would be admitted, and nothing of it is charged */
+  WEIR_CHARGED,
+  WEIR_DENIED,
+  WEIR_NO_VERDICT /* an error */
+} weir_result;
+
+typedef struct weir_member {
+  weir_part part; /* first, see member_of(); its call is for one request */
+  weir_request *request;
+  const weir_extra *extra;
+  weir_decision decision; /* the last, ... */
+  int64_t charged_limit;  /* ... and its verdict's limit */
+  weir_status status;
+  weir_result result;
+  bool looked;                        /* a look has shown that it fits */
+  bool last;                          /* what it is charged may stay */
+  int64_t deadline_us, charge_end_us; /* of the first that was asked of its store */
+  int64_t costs[WEIR_RULES_MOST];     /* what goes back, by rule; of what was charged there: */
+  int64_t places[WEIR_RULES_MOST];
+} weir_member;
+
+typedef struct weir_all {
+  weir_member *members;
+  size_t count;
+  weir_speaker speaker;
+} weir_all;
+
+static weir_member *member_of(weir_part *part) {
+  return (weir_member *)part;
+}
+
+static size_t count_of(const weir_all *all, weir_result result) {
+  size_t count = 0;
+  for (size_t i = 0; i < all->count; i++)
+    count += all->members[i].result == result;
+  return count;
+}
+
+static bool some_say_no(const weir_all *all) {
+  return count_of(all, WEIR_DENIED) + count_of(all, WEIR_NO_VERDICT) > 0;
+}
+
+static bool is_open(const weir_member *member) {
+  return member->result == WEIR_NOT_ASKED || member->result == WEIR_FITS;
+}
+
+/* --- all or none: asking -----------------------------------------------------------------------
+ */
+
+static void begin(weir_member *member, weir_request_kind kind) {
+  weir_call *call = member->part.call;
+  weir_ask *ask = &call->batch->claim.ask;
+  weir_request_begin(member->part.limiter, member->request, member->extra, call->batch);
+  ask->kind = kind;
+  if (kind == WEIR_TAKE) ask->terms = member->looked ? WEIR_MEMBER_SEEN : WEIR_MEMBER;
+  if (kind == WEIR_REFUND) {
+    ask->alone = true;
+    ask->costs = member->costs;
+    ask->at_us = member->decision.at_us;
+    if (member->charged_limit != 0) ask->limit = member->charged_limit;
+  } else {
+    ask->places = member->places;
+  }
+  call->also = NULL;
+  call->explained = NULL;
+  call->all_or_none = kind == WEIR_TAKE;
+  weir_call_begin(call, call->batch, 1, weir_limiter_moment(member->part.limiter));
+}
+
+/* The deadline is that of what was asked of them before. */
+static weir_call *begin_set(weir_part *set, weir_request_kind kind) {
+  weir_call *first = NULL;
+  weir_call **link = &first;
+  for (weir_part *part = set; part != NULL; part = part->next) {
+    const weir_member *member = member_of(part);
+    begin(member_of(part), kind);
+    link = weir_call_list(&first, link, part->call);
+    if (member->deadline_us >= first->deadline_us) continue;
+    first->deadline_us = member->deadline_us;
+    first->charge_end_us = member->charge_end_us;
+  }
+  return first;
+}
+
+/* The store's answer, or the policy's; a policy answers for a look as for a charge. */
+static void conclude(weir_all *all, weir_member *member) {
+  weir_call *call = member->part.call;
+  weir_verdict *verdict = &call->batch->claim.verdict;
+  weir_message *why = &call->explanation;
+  bool looked = call->batch->claim.ask.kind == WEIR_PEEK && verdict->status == WEIR_OK;
+  call->batch->claim.ask.kind = WEIR_TAKE;
+  if (call->explained == NULL) weir_message_set(why, "%s", weir_status_text(verdict->status));
+  if (weir_limiter_has_answer(member->part.limiter, call->batch, verdict->status))
+    weir_limiter_fall_back(member->part.limiter, call->batch, why);
+  member->status = verdict->status;
+  member->decision = verdict->decision;
+  member->charged_limit = verdict->limit;
+  if (verdict->status != WEIR_OK) {
+    member->result = WEIR_NO_VERDICT;
+    speak(&all->speaker, verdict->status, (size_t)(member - all->members), why->text);
+  } else if (verdict->decision.allowed) {
+    member->result = looked ? WEIR_FITS : WEIR_CHARGED;
+    member->looked = looked;
+  } else {
+    member->result = verdict->has_room ? WEIR_FITS : WEIR_DENIED;
+  }
+}
+
+/* A call without time must not lead: what it would ask is late. */
+static void ask_set(weir_all *all, weir_part *set, weir_request_kind kind) {
+  weir_call *first = begin_set(set, kind);
+  bool begun = first->deadline_us != INT64_MAX;
+  if (begun) first->monotonic_us = weir_monotonic_us();
+  bool late = begun && weir_call_is_out_of_time(first);
+  for (weir_call *call = first; late && call != NULL; call = call->also) {
+    call->batch->claim.verdict.status = WEIR_TIMEOUT;
+    call->batch->claim.verdict.answered = true;
+    weir_waiting_skip(call->batch);
+  }
+  run(first);
+  for (weir_part *part = set; part != NULL; part = part->next) {
+    weir_member *member = member_of(part);
+    member->deadline_us = first->deadline_us;
+    member->charge_end_us = first->charge_end_us;
+    conclude(all, member);
+  }
+}
+
+/* Store by store, until one says no. */
+static void ask(weir_all *all, weir_part *list, weir_request_kind kind) {
+  while (list != NULL && !some_say_no(all))
+    ask_set(all, take_set(&list), kind);
+}
+
+/* --- all or none: giving back ------------------------------------------------------------------
+ */
+
+/* At least a quarter of a deadline, whatever came before. */
+static int64_t end_us(const weir_member *member) {
+  int64_t least_us = weir_monotonic_us() + member->part.limiter->deadline_us / 4;
+  bool begun = member->deadline_us != INT64_MAX;
+  return begun && member->deadline_us > least_us ? member->deadline_us : least_us;
+}
+
+/* Plans the subtractions of what was charged to counters, and has what is known of them read again. */
+static void plan_return(weir_member *member) {
+  weir_limiter *limiter = member->part.limiter;
+  weir_round *round = &member->part.call->round;
+  char encoded[WEIR_ENCODED_MOST];
+  uint64_t fingerprint[2];
+  size_t length = weir_key_encode(member->request->key, member->request->key_length, encoded);
+  weir_key key;
+  weir_key_read(limiter->store->secret, member->request->key, member->request->key_length, &key);
+  weir_key_fingerprint(limiter->store->secret, &key, fingerprint);
+  weir_memo_entry *entry = weir_table_lock(limiter->table, &key);
+  if (entry != NULL) {
+    if (entry->busy) entry->doubted = true;
+    for (size_t i = 0; i < limiter->stack.count && !entry->busy; i++)
+      if (member->costs[i] > 0)
+        weir_memo_doubt(&limiter->stack, entry->memo, i, member->places[i], member->costs[i]);
+    if (!entry->busy) entry->memo->denied_cost = 0; /* it may fit now */
+    if (!entry->busy) weir_table_show_denial(limiter->table, entry, NULL);
+    weir_lock_leave(&entry->shard->lock);
+  }
+  round->planned_count = 0;
+  for (size_t i = 0; i < limiter->stack.count; i++) {
+    const weir_rule *rule = &limiter->stack.rules[i];
+    weir_operation *operation = &round->planned[round->planned_count];
+    if (member->costs[i] == 0) continue;
+    *operation = (weir_operation){.kind = WEIR_SUB,
+                                  .ttl_us = weir_method_ttl_us(rule, &limiter->settings),
+                                  .counter = {.rule = (uint32_t)i, .place = WEIR_PLACE_COUNT}};
+    weir_lease_return(rule, member->places[i], member->costs[i], operation);
+    round->planned_count++;
+  }
+  weir_call_name(limiter, fingerprint, encoded, length, round->planned, round->planned_count,
+                 round->key_texts);
+  round->giving = round->sending = round->planned_count;
+  member->part.call->failure.text[0] = '\0';
+}
+
+/* Past the lines of their keys: all of a store in one round trip. */
+static void subtract(weir_part *list) {
+  while (list != NULL) {
+    int64_t until_us = end_us(member_of(list));
+    weir_part *set = take_set(&list);
+    weir_call *first = begin_set(set, WEIR_REFUND);
+    for (weir_part *part = set; part != NULL; part = part->next)
+      plan_return(member_of(part));
+    first->deadline_us = first->charge_end_us = until_us;
+    weir_call_send(first);
+  }
+}
+
+/* Answers those that others were faster than, of which nothing has gone back. */
+static weir_part *refund_set(weir_part *set, int64_t until_us) {
+  weir_call *first = begin_set(set, WEIR_REFUND);
+  weir_part *contended = NULL;
+  weir_part **end = &contended;
+  first->deadline_us = first->charge_end_us = until_us;
+  first->monotonic_us = weir_monotonic_us();
+  run(first);
+  for (weir_part *part = set, *next; part != NULL; part = next) {
+    next = part->next;
+    if (part->call->batch->claim.verdict.status == WEIR_CONTENDED) end = append(end, part);
+  }
+  return contended;
+}
+
+/* In the lines of their keys: what goes back to a bucket depends on what it holds. There may be time for
+ * another try. */
+static void refund(weir_part *list) {
+  while (list != NULL) {
+    int64_t until_us = end_us(member_of(list));
+    weir_part *left = take_set(&list);
+    do
+      left = refund_set(left, until_us);
+    while (left != NULL && weir_monotonic_us() < until_us);
+  }
+}
+
+/* False: it is not the store that has the charge, and it has gone back. */
+static bool charged_in_store(weir_member *member) {
+  weir_limiter *limiter = member->part.limiter;
+  const weir_decision *decision = &member->decision;
+  weir_claim *claim = &member->part.call->batch->claim;
+  weir_settlement back = {.charged = weir_charged_where(limiter, decision),
+                          .store_status = decision->store_status,
+                          .gives_back = true};
+  if (back.charged != WEIR_CHARGED_STORE) {
+    weir_waiting request = {.claim.ask = {.at_us = decision->at_us,
+                                          .key = member->request->key,
+                                          .key_length = member->request->key_length}};
+    for (size_t i = 0; i < limiter->stack.count; i++)
+      back.costs[i] = -member->costs[i];
+    weir_settlement_make(limiter, &back, &request, NULL);
+    return false;
+  }
+  if (!limiter->leases || !weir_claim_has_lot(claim)) return true;
+  weir_memo_entry *entry =
+      weir_limiter_lock(limiter, member->request->key, member->request->key_length);
+  if (entry == NULL) return true;
+  weir_leases_return(limiter, entry, claim);
+  weir_lock_leave(&entry->shard->lock);
+  return false;
+}
+
+/* The figures of a member that has nothing of its charge left. */
+static void show_returned(weir_member *member) {
+  weir_decision *decision = &member->decision;
+  int64_t most = decision->limit;
+  member->result = WEIR_FITS;
+  decision->allowed = false;
+  decision->delay_us = 0;
+  if (decision->remaining == WEIR_NOT_KNOWN) return;
+  decision->remaining += member->costs[decision->rule];
+  if (decision->remaining >= most) {
+    decision->remaining = most;
+    decision->reset_after_us = 0;
+  }
+}
+
+/* What was charged under rules that count denied requests stays; before another try, all of such a
+ * member. */
+static void give_back(weir_all *all, bool again) {
+  weir_part *counters = NULL, *others = NULL;
+  weir_part **ends[] = {[false] = &others, [true] = &counters};
+  for (size_t i = 0; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    const weir_stack *stack = &member->part.limiter->stack;
+    bool some = false, counts = true;
+    if (member->result != WEIR_CHARGED || (again && stack->count_all)) continue;
+    unsigned spared = weir_spared_by(member->part.limiter, &member->decision);
+    for (size_t n = 0; n < stack->count; n++) {
+      int64_t cost =
+          member->request->costs != NULL ? member->request->costs[n] : member->decision.cost;
+      member->costs[n] = stack->rules[n].count_all || spared >> n & 1U ? 0 : cost;
+      some = some || member->costs[n] > 0;
+      counts = counts && weir_rule_keeps_counts(&stack->rules[n]);
+    }
+    if (some && charged_in_store(member)) ends[counts] = append(ends[counts], &member->part);
+    show_returned(member);
+  }
+  subtract(counters);
+  refund(others);
+}
+
+/* --- all or none: deciding ---------------------------------------------------------------------
+ */
+
+/* Rules that count denied requests know of them only by asking; and so does their member. */
+static void recall_and_look(weir_all *all) {
+  weir_part *looks = NULL;
+  weir_part **end = &looks;
+  for (size_t i = 0; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    weir_waiting *state = member->part.call->batch;
+    bool must_look;
+    weir_key key;
+    begin(member, WEIR_TAKE);
+    weir_key_read(member->part.limiter->store->secret, state->claim.ask.key,
+                  state->claim.ask.key_length, &key);
+    if (weir_know(member->part.limiter, state, &key, member->part.call->at, WEIR_ALL_KEYS,
+                  &must_look)) {
+      member->result = WEIR_DENIED;
+      member->decision = state->claim.verdict.decision;
+    }
+    if (must_look) end = append(end, &member->part);
+  }
+  ask(all, looks, WEIR_PEEK);
+}
+
+/* One that fits but for others does not let the last be asked. */
+static void charge(weir_all *all) {
+  weir_part *first = NULL, *last = NULL;
+  weir_part **ends[] = {[false] = &first, [true] = &last};
+  for (size_t i = 0; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    if (is_open(member)) ends[member->last] = append(ends[member->last], &member->part);
+  }
+  ask(all, first, WEIR_TAKE);
+  for (size_t i = 0; i < all->count; i++)
+    if (is_open(&all->members[i]) && !all->members[i].last) return;
+  ask(all, last, WEIR_TAKE);
+}
+
+static int compare_bytes(const void *one, size_t length, const void *other, size_t other_length) {
+  int order = memcmp(one, other, length < other_length ? length : other_length);
+  return order != 0 ? order : (length > other_length) - (length < other_length);
+}
+
+/* By the names of their first counters; those whose charge stays come last. */
+static int compare_names(const void *one, const void *other) {
+  const weir_member *a = *(weir_member *const *)one;
+  const weir_member *b = *(weir_member *const *)other;
+  const weir_prefix *p = &a->part.limiter->prefixes[0];
+  const weir_prefix *q = &b->part.limiter->prefixes[0];
+  if (a->last != b->last) return a->last ? 1 : -1;
+  int order = compare_bytes(p->text, p->length, q->text, q->length);
+  if (order == 0)
+    order = compare_bytes(a->request->key, a->request->key_length, b->request->key,
+                          b->request->key_length);
+  if (order != 0) return order;
+  return a < b ? -1 : 1;
+}
+
+static void charge_in_order(weir_all *all) {
+  weir_member *order[WEIR_ALL_MOST];
+  for (size_t i = 0; i < all->count; i++) {
+    order[i] = &all->members[i];
+    order[i]->looked = true;
+  }
+  qsort(order, all->count, sizeof order[0], compare_names);
+  for (size_t i = 0; i < all->count; i++) {
+    if (!is_open(order[i])) continue;
+    order[i]->part.next = NULL;
+    ask(all, &order[i]->part, WEIR_TAKE);
+    if (order[i]->result != WEIR_CHARGED) return;
+  }
+}
+
+/* Those that count denied requests count this one, whichever member denies it. */
+static void count_denied(weir_all *all) {
+  for (size_t i = 0; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    if (!member->part.limiter->stack.count_all || !is_open(member)) continue;
+    member->part.next = NULL;
+    ask_set(all, &member->part, WEIR_TAKE);
+  }
+}
+
+/* One that was denied is looked at once more when all that this thread charged is back. So of those
+ * that have denied each other the one that looks last finds room, as all others have given back before
+ * they looked. */
+static void look_again(weir_all *all) {
+  weir_part *denied = NULL;
+  weir_part **end = &denied;
+  if (count_of(all, WEIR_DENIED) == 0 || all->speaker.status != WEIR_OK) return;
+  give_back(all, true);
+  for (size_t i = 0; i < all->count; i++) {
+    if (all->members[i].result != WEIR_DENIED) continue;
+    all->members[i].result = WEIR_NOT_ASKED;
+    end = append(end, &all->members[i].part);
+  }
+  ask(all, denied, WEIR_PEEK);
+}
+
+/* While all that was denied fits behind its take-back: then it was others, who are half-way. */
+static void decide(weir_all *all) {
+  recall_and_look(all);
+  if (!some_say_no(all)) charge(all);
+  for (unsigned tries = 1; tries <= TRIES_MOST && !some_say_no(all); tries++) {
+    if (count_of(all, WEIR_CHARGED) == all->count) return;
+    give_back(all, true);
+    if (tries > 1) weir_sleep_until(weir_call_pause_end_us(tries));
+    charge_in_order(all);
+    look_again(all);
+  }
+  if (count_of(all, WEIR_CHARGED) == all->count) return;
+  count_denied(all);
+  give_back(all, false);
+}
+
+/* --- all or none: answering --------------------------------------------------------------------
+ */
+
+/* WEIR_NEVER is the longest. */
+static bool denies_longer(const weir_decision *one, const weir_decision *other) {
+  return (uint64_t)one->retry_after_us > (uint64_t)other->retry_after_us;
+}
+
+/* The one that denies longest; of those that fit by now, which another may have kept out, the first. */
+static size_t find_speaker(const weir_all *all) {
+  size_t speaker = all->count;
+  for (size_t i = 0; i < all->count; i++) {
+    const weir_member *member = &all->members[i];
+    if (member->result == WEIR_DENIED &&
+        (speaker == all->count ||
+         denies_longer(&member->decision, &all->members[speaker].decision)))
+      speaker = i;
+  }
+  for (size_t i = 0; i < all->count && speaker == all->count; i++)
+    if (all->members[i].result == WEIR_FITS) speaker = i;
+  if (speaker < all->count && all->members[speaker].decision.retry_after_us == 0)
+    all->members[speaker].decision.retry_after_us = 1;
+  return speaker;
+}
+
+static void tell(weir_member *member) {
+  weir_request *request = member->request;
+  if (member->result == WEIR_NOT_ASKED)
+    member->decision =
+        (weir_decision){.source = WEIR_SOURCE_LOCAL,
+                        .limit = weir_view_capacity(&member->part.limiter->stack,
+                                                    &member->part.call->batch->claim.ask),
+                        .remaining = WEIR_NOT_KNOWN,
+                        .reset_after_us = WEIR_NOT_KNOWN,
+                        .cost = request->cost,
+                        .at_us = weir_limiter_now(member->part.limiter)};
+  if (member->result == WEIR_FITS) member->decision.allowed = false;
+  request->status = member->status;
+  if (member->status == WEIR_OK) request->decision = member->decision;
+  if (request->costs != NULL) request->decision.cost = WEIR_OWN_COSTS;
+}
+
+static weir_status answer(weir_all *all, size_t *denied_by, weir_message *message) {
+  weir_speaker *speaker = &all->speaker;
+  bool admitted = count_of(all, WEIR_CHARGED) == all->count;
+  if (speaker->status != WEIR_OK)
+    *denied_by = speaker->index;
+  else if (!admitted)
+    *denied_by = find_speaker(all);
+  for (size_t i = 0; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    tell(member);
+    weir_counts_add(member->part.limiter->counts, member->status, &member->request->decision);
+  }
+  if (speaker->status == WEIR_OK) return WEIR_OK;
+  weir_message_set(message, "requests[%zu]: %s", speaker->index, speaker->why.text);
+  return speaker->status;
+}
+
+/* A look at several keys is one at each. */
+static weir_status peek(weir_limiter *const *limiters, weir_request *requests,
+                        const weir_extra *const *extras, size_t count, size_t *denied_by,
+                        weir_message *message) {
+  weir_status status = weir_decide_extra(limiters, requests, extras, count, message);
+  *denied_by = count;
+  for (size_t i = 0; i < count; i++) {
+    const weir_request *request = &requests[i];
+    if (status != WEIR_OK && request->status == status) {
+      *denied_by = i;
+      return status;
+    }
+    if (status == WEIR_OK && !request->decision.allowed &&
+        (*denied_by == count || denies_longer(&request->decision, &requests[*denied_by].decision)))
+      *denied_by = i;
+  }
+  return status;
+}
+
+static weir_status refuse(weir_all *all, size_t at, weir_status status, size_t *denied_by,
+                          weir_message *message) {
+  *denied_by = at;
+  for (size_t i = 0; i < all->count; i++) {
+    weir_member *member = &all->members[i];
+    member->request->status = i == at ? status : WEIR_BAD_ARGUMENT;
+    weir_counts_add(member->part.limiter->counts, member->request->status, NULL);
+  }
+  weir_message_prefix(message, "requests[%zu]: ", at);
+  return status;
+}
+
+weir_status weir_decide_all_extra(weir_limiter *const *limiters, weir_request *requests,
+                                  const weir_extra *const *extras, size_t count, size_t *denied_by,
+                                  weir_message *message) {
+  weir_member members[WEIR_ALL_MOST];
+  weir_all all = {.members = members, .count = count, .speaker.index = count};
+  size_t peeks = 0, ready = 0, bad;
+  *denied_by = count;
+  weir_status status = weir_check_many(limiters, count, WEIR_ALL_MOST, message);
+  if (status != WEIR_OK) return status;
+  for (size_t i = 0; i < count; i++)
+    peeks += requests[i].flags == WEIR_REQUEST_PEEK;
+  if (peeks == count) return peek(limiters, requests, extras, count, denied_by, message);
+
+  for (size_t i = 0; i < count; i++)
+    members[i] =
+        (weir_member){.part.limiter = limiters[i],
+                      .request = &requests[i],
+                      .extra = weir_extra_of(extras, i),
+                      .last = weir_charge_may_stay(limiters[i], requests[i].longest_wait_us > 0),
+                      .deadline_us = INT64_MAX,
+                      .charge_end_us = INT64_MAX};
+  status = weir_all_check(limiters, requests, extras, count, &bad, message);
+  if (status != WEIR_OK) return refuse(&all, bad, status, denied_by, message);
+  while (ready < count &&
+         (members[ready].part.call = weir_call_acquire(limiters[ready], 1)) != NULL)
+    ready++;
+  if (ready == count) {
+    decide(&all);
+    status = answer(&all, denied_by, message);
+  } else {
+    status = refuse(&all, ready, weir_no_memory(message), denied_by, message);
+  }
+  while (ready-- > 0)
+    weir_call_release(members[ready].part.call);
+  return status;
+}
+
+weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *requests, size_t count,
+                            size_t *denied_by, weir_message *message) {
+  return weir_decide_all_extra(limiters, requests, NULL, count, denied_by, message);
+}
