@@ -458,13 +458,14 @@ WEIR_EXPORT weir_status weir_decide_known(weir_limiter *const *limiters, weir_re
  * dies in between leaves it charged, as long as it counts. Rules with count=all keep their charge.
  * Cost that came from a lease is held again.
  *
- * Answers WEIR_OK when there is a decision; a policy may have answered for some (decision.source).
- * Else the status of requests[*denied_by], which has no decision; the others were given back, and
- * what has WEIR_UNKNOWN_OUTCOME may be charged itself. WEIR_BAD_ARGUMENT, with nothing asked: a
- * count of 0 or above WEIR_ALL_MOST; a limiter that is NULL; a limiter and key that come twice;
- * WEIR_REQUEST_UP_TO; WEIR_REQUEST_PEEK in some (in all: nothing is charged). And what cannot give
- * back: more than one request under a sliding-log, a leaky-bucket or with longest_wait_us; one of
- * the last two on a store without compare-and-swap (Redis). Any thread; uses 16 KiB of stack. */
+ * Answers WEIR_OK when there is a decision; a policy may have answered for some (decision.source), and
+ * the message says why of the first of them. Else the status of requests[*denied_by], which has no
+ * decision; the others were given back, and what has WEIR_UNKNOWN_OUTCOME may be charged itself.
+ * WEIR_BAD_ARGUMENT, with nothing asked: a count of 0 or above WEIR_ALL_MOST; a limiter that is NULL;
+ * a limiter and key that come twice; WEIR_REQUEST_UP_TO; WEIR_REQUEST_PEEK in some (in all: nothing is
+ * charged). And what cannot give back: more than one request under a sliding-log, a leaky-bucket or with
+ * longest_wait_us; one of the last two on a store without compare-and-swap (Redis). Any thread; uses
+ * 16 KiB of stack. */
 enum { WEIR_ALL_MOST = 16 };
 
 WEIR_EXPORT weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *requests,

@@ -416,6 +416,52 @@ static void a_silent_store_leaves_the_others_as_they_were(void **state) {
   close_login(&l);
 }
 
+static void go_away(weir_store *behind, const weir_operation *operations, size_t count) {
+  (void)behind;
+  (void)operations;
+  (void)count;
+  the_fake.trouble = FAKE_AWAY;
+}
+
+/* The message is that of the first that a policy answered, as one request alone has it; where the store has
+ * answered all there is none. */
+static void says_why_a_policy_answered(void **state) {
+  const unsigned policies[] = {WEIR_FALLBACK_ALLOW, WEIR_FALLBACK_DENY};
+  (void)state;
+  for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+    const weir_limiter_options options = {.fallback = policies[i]};
+    const weir_limiter_options longer = {.fallback = policies[i],
+                                         .deadline_us = 2 * WORLD_DEADLINE_US};
+    weir_message message = {"untouched"}, alone = {""};
+    weir_decision decision;
+    login l;
+    open_login(&l, "fixed-window:9/1m", "fixed-window:9/1h", &options);
+    weir_limiter_destroy(l.limiters[1]);
+    l.limiters[1] = world_limiter(&l.w, "fixed-window:9/1h", &longer);
+    assert_int_equal(weir_decide_all(l.limiters, l.requests, 2, &l.denied_by, &message), WEIR_OK);
+    assert_string_equal(message.text, "untouched");
+
+    the_fake.before = go_away; /* behind the first, which is charged and may go back */
+    assert_int_equal(weir_decide_all(l.limiters, l.requests, 2, &l.denied_by, &message), WEIR_OK);
+    the_fake.before = NULL;
+    assert_int_equal(weir_limiter_take(l.limiters[0], "other", 5, 1, &decision, &alone), WEIR_OK);
+    assert_int_equal(decision.source, WEIR_SOURCE_FALLBACK);
+    assert_non_null(strstr(alone.text, "away"));
+    assert_int_equal(l.requests[1].decision.source, WEIR_SOURCE_FALLBACK);
+    assert_int_equal(l.denied_by, policies[i] == WEIR_FALLBACK_DENY ? 1 : 2);
+    assert_memory_equal(message.text, "requests[1]: ", 13);
+    assert_string_equal(message.text + 13, alone.text);
+
+    l.requests[0] = request("another address", 1);
+    l.requests[1] = request("another account", 1);
+    assert_int_equal(weir_decide_all(l.limiters, l.requests, 2, &l.denied_by, &message), WEIR_OK);
+    assert_memory_equal(message.text, "requests[0]: ", 13);
+    assert_string_equal(message.text + 13, alone.text);
+    the_fake.trouble = FAKE_WELL;
+    close_login(&l);
+  }
+}
+
 /* --- others --------------------------------------------------------------------------------------
  */
 
@@ -509,6 +555,7 @@ int main(void) {
       cmocka_unit_test(looks_where_all_do),
       cmocka_unit_test(an_unknown_outcome_leaves_the_others_as_they_were),
       cmocka_unit_test(a_silent_store_leaves_the_others_as_they_were),
+      cmocka_unit_test(says_why_a_policy_answered),
       cmocka_unit_test(who_was_denied_by_a_passing_charge_tries_again),
       cmocka_unit_test(what_another_leader_denies_goes_back),
   };

@@ -401,6 +401,7 @@ typedef struct weir_member {
   int64_t charged_limit;  /* ... and its verdict's limit */
   weir_status status;
   weir_result result;
+  bool explained;                     /* the store did not make the last: its call says why */
   bool looked;                        /* a look has shown that it fits */
   bool last;                          /* what it is charged may stay */
   int64_t deadline_us, charge_end_us; /* of the first that was asked of its store */
@@ -479,6 +480,7 @@ static void conclude(weir_all *all, weir_member *member) {
   bool looked = call->batch->claim.ask.kind == WEIR_PEEK && verdict->status == WEIR_OK;
   call->batch->claim.ask.kind = WEIR_TAKE;
   if (call->explained == NULL) weir_message_set(why, "%s", weir_status_text(verdict->status));
+  member->explained = verdict->status != WEIR_OK;
   if (weir_limiter_has_answer(member->part.limiter, call->batch, verdict->status))
     weir_limiter_fall_back(member->part.limiter, call->batch, why);
   member->status = verdict->status;
@@ -843,9 +845,10 @@ static weir_status answer(weir_all *all, size_t *denied_by, weir_message *messag
     weir_member *member = &all->members[i];
     tell(member);
     weir_counts_add(member->part.limiter->counts, member->status, &member->request->decision);
+    if (member->explained) speak(speaker, WEIR_OK, i, member->part.call->explanation.text);
   }
-  if (speaker->status == WEIR_OK) return WEIR_OK;
-  weir_message_set(message, "requests[%zu]: %s", speaker->index, speaker->why.text);
+  if (speaker->index < all->count)
+    weir_message_set(message, "requests[%zu]: %s", speaker->index, speaker->why.text);
   return speaker->status;
 }
 
