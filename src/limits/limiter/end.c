@@ -430,7 +430,7 @@ static weir_status end_one(const weir_one *one, weir_message *message) {
   return status;
 }
 
-const weir_verb weir_settle_verb = {"requests", true, begin_one, end_one};
+const weir_deed weir_settle_deed = {"requests", true, begin_one, end_one};
 
 /* The open reservations know decisions by their place. */
 weir_status weir_limiter_settle(weir_limiter *limiter, const void *key, size_t key_length,

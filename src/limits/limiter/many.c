@@ -1,7 +1,7 @@
 /* Many requests at once, of one limiter or of several: each has an answer of its own, or all have one.
  *
- *     parts ──> the requests of each limiter; of a decision of several keys, each request
- *     set ────> the parts of one store that have one deadline: their calls are one list, and what
+ *     party ──> the requests of one limiter; of several keys as one decision, each request
+ *     set ────> the parties of one store that have one deadline: their calls are one list, and what
  *               they ask leaves together
  *
  *     set ──> begin each ──> join each ──> run ──> end each ──> the next set
@@ -43,25 +43,25 @@
 /* --- sets --------------------------------------------------------------------------------------
  */
 
-/* Puts a part at the end of a list, which it moves. */
-static weir_part **append(weir_part **end, weir_part *part) {
-  *end = part;
-  part->next = NULL;
-  return &part->next;
+/* Puts a party at the end of a list, which it moves. */
+static weir_party **append(weir_party **end, weir_party *party) {
+  *end = party;
+  party->next = NULL;
+  return &party->next;
 }
 
 /* Takes the first off a list, and all that are of its store and deadline. */
-static weir_part *take_set(weir_part **list) {
+static weir_party *take_set(weir_party **list) {
   const weir_limiter *limiter = (*list)->limiter;
-  weir_part *set = NULL;
-  weir_part **end = &set;
+  weir_party *set = NULL;
+  weir_party **end = &set;
   while (*list != NULL) {
-    weir_part *part = *list;
-    if (weir_limiter_goes_with(part->limiter, limiter)) {
-      *list = part->next;
-      end = append(end, part);
+    weir_party *party = *list;
+    if (weir_limiter_goes_with(party->limiter, limiter)) {
+      *list = party->next;
+      end = append(end, party);
     } else {
-      list = &part->next;
+      list = &party->next;
     }
   }
   return set;
@@ -113,47 +113,47 @@ static weir_status end_decision(const weir_one *one, weir_message *message) {
   return one->state->claim.verdict.status;
 }
 
-static const weir_verb decides = {"requests", false, begin_decision, end_decision};
+static const weir_deed decides = {"requests", false, begin_decision, end_decision};
 
 /* What settles may stand among what is decided; others refuse it. */
-static const weir_verb *verb_of(const weir_many *many, const weir_request *request) {
-  bool settles = many->verb == &decides && request->flags & WEIR_REQUEST_SETTLE;
-  return settles ? &weir_settle_verb : many->verb;
+static const weir_deed *deed_of(const weir_many *many, const weir_request *request) {
+  bool settles = many->deed == &decides && request->flags & WEIR_REQUEST_SETTLE;
+  return settles ? &weir_settle_deed : many->deed;
 }
 
 /* --- each: a set after another -----------------------------------------------------------------
  */
 
-void weir_many_begin(weir_many *many, const weir_verb *verb, weir_part *parts,
+void weir_many_begin(weir_many *many, const weir_deed *deed, weir_party *parties,
                      weir_request *requests, size_t count) {
-  many->verb = verb;
+  many->deed = deed;
   many->requests = requests;
   many->extras = NULL;
   many->statuses = NULL;
   many->own = NULL;
   many->count = many->speaker.index = count;
   many->speaker.status = WEIR_OK;
-  many->parts = many->latest = parts;
-  many->part_count = 0;
+  many->parties = many->latest = parties;
+  many->party_count = 0;
 }
 
 /* Requests of one limiter often stand side by side. */
 void weir_many_add(weir_many *many, size_t index, weir_limiter *limiter) {
-  weir_part *end = many->parts + many->part_count;
-  weir_part *part = many->latest;
-  if (part == end || part->limiter != limiter)
-    for (part = many->parts; part < end && part->limiter != limiter;)
-      part++;
-  if (part < end) {
-    many->next[part->last] = (uint16_t)index;
+  weir_party *end = many->parties + many->party_count;
+  weir_party *party = many->latest;
+  if (party == end || party->limiter != limiter)
+    for (party = many->parties; party < end && party->limiter != limiter;)
+      party++;
+  if (party < end) {
+    many->next[party->last] = (uint16_t)index;
   } else {
-    *part = (weir_part){.limiter = limiter, .first = (uint16_t)index};
-    many->part_count++;
+    *party = (weir_party){.limiter = limiter, .first = (uint16_t)index};
+    many->party_count++;
   }
-  part->last = (uint16_t)index;
-  part->count++;
+  party->last = (uint16_t)index;
+  party->count++;
   many->next[index] = (uint16_t)many->count;
-  many->latest = part;
+  many->latest = party;
 }
 
 static void point_to(weir_one *one, const weir_many *many, size_t i) {
@@ -163,29 +163,29 @@ static void point_to(weir_one *one, const weir_many *many, size_t i) {
   one->status = one->request != NULL ? &one->request->status : &many->statuses[i];
 }
 
-static weir_status ready(weir_part *part, weir_message *message) {
-  weir_status status = weir_limiter_check_process(part->limiter, message);
+static weir_status ready(weir_party *party, weir_message *message) {
+  weir_status status = weir_limiter_check_process(party->limiter, message);
   if (status != WEIR_OK) return status;
-  part->call = weir_call_acquire(part->limiter, part->count);
-  if (part->call == NULL) return weir_no_memory(message);
-  weir_call_begin(part->call, part->call->batch, 0, weir_limiter_moment(part->limiter));
+  party->call = weir_call_acquire(party->limiter, party->count);
+  if (party->call == NULL) return weir_no_memory(message);
+  weir_call_begin(party->call, party->call->batch, 0, weir_limiter_moment(party->limiter));
   return WEIR_OK;
 }
 
 /* Those that fail their check are not asked, and do not keep the others from being decided: each
  * has a status of its own. */
-static void begin_each(weir_many *many, weir_part *part) {
+static void begin_each(weir_many *many, weir_party *party) {
   weir_message why;
   why.text[0] = '\0';
-  weir_status all = ready(part, &why);
-  weir_call *call = part->call;
-  weir_one one = {.limiter = part->limiter, .call = call, .own = many->own};
-  for (size_t i = part->first; i < many->count; i = many->next[i]) {
+  weir_status all = ready(party, &why);
+  weir_call *call = party->call;
+  weir_one one = {.limiter = party->limiter, .call = call, .own = many->own};
+  for (size_t i = party->first; i < many->count; i = many->next[i]) {
     weir_status status = all;
     point_to(&one, many, i);
     if (status == WEIR_OK) {
       one.state = &call->batch[call->ask_count];
-      status = verb_of(many, one.request)->begin(&one, &why);
+      status = deed_of(many, one.request)->begin(&one, &why);
     }
     *one.status = status;
     if (status == WEIR_OK)
@@ -196,36 +196,36 @@ static void begin_each(weir_many *many, weir_part *part) {
 }
 
 /* The store's answer, or the policy's. */
-static weir_status end_one(weir_many *many, const weir_verb *verb, const weir_one *one) {
+static weir_status end_one(weir_many *many, const weir_deed *deed, const weir_one *one) {
   weir_call *call = one->call;
   weir_waiting *state = one->state;
   bool explained = state == call->explained;
   weir_message own;
   weir_message *why = explained ? &call->explanation : &own;
   own.text[0] = '\0';
-  if (!verb->settles && weir_limiter_has_answer(one->limiter, state, state->claim.verdict.status))
+  if (!deed->settles && weir_limiter_has_answer(one->limiter, state, state->claim.verdict.status))
     weir_limiter_fall_back(one->limiter, state, explained ? why : NULL);
-  weir_status status = verb->end(one, why);
-  if (status != WEIR_OK || (explained && !verb->settles))
+  weir_status status = deed->end(one, why);
+  if (status != WEIR_OK || (explained && !deed->settles))
     speak(&many->speaker, status, one->index, why->text);
   return status;
 }
 
 /* Most are takes that the store has decided: they are counted together. */
-static void end_each(weir_many *many, const weir_part *part) {
-  weir_counts *counts = part->limiter->counts;
+static void end_each(weir_many *many, const weir_party *party) {
+  weir_counts *counts = party->limiter->counts;
   unsigned decided[] = {[false] = 0, [true] = 0};
-  weir_waiting *state = part->call != NULL ? part->call->batch : NULL;
-  weir_one one = {.limiter = part->limiter, .call = part->call, .own = many->own};
-  for (size_t i = part->first; i < many->count; i = many->next[i]) {
+  weir_waiting *state = party->call != NULL ? party->call->batch : NULL;
+  weir_one one = {.limiter = party->limiter, .call = party->call, .own = many->own};
+  for (size_t i = party->first; i < many->count; i = many->next[i]) {
     point_to(&one, many, i);
-    const weir_verb *verb = verb_of(many, one.request);
+    const weir_deed *deed = deed_of(many, one.request);
     weir_status status = *one.status;
     if (status == WEIR_OK) {
       one.state = state++;
-      status = *one.status = end_one(many, verb, &one);
+      status = *one.status = end_one(many, deed, &one);
     }
-    bool takes = !verb->settles && !(one.request->flags & WEIR_REQUEST_PEEK);
+    bool takes = !deed->settles && !(one.request->flags & WEIR_REQUEST_PEEK);
     const weir_decision *decision = takes ? &one.request->decision : NULL;
     if (status == WEIR_OK && takes && decision->source == WEIR_SOURCE_STORE)
       decided[decision->allowed]++;
@@ -236,17 +236,17 @@ static void end_each(weir_many *many, const weir_part *part) {
     if (decided[allowed] > 0) weir_counts_add_decided(counts, allowed, decided[allowed]);
 }
 
-static void ask_each(weir_many *many, weir_part *set) {
+static void ask_each(weir_many *many, weir_party *set) {
   weir_call *first = NULL;
   weir_call **link = &first;
-  for (weir_part *part = set; part != NULL; part = part->next) {
-    begin_each(many, part);
-    if (part->call != NULL) link = weir_call_list(&first, link, part->call);
+  for (weir_party *party = set; party != NULL; party = party->next) {
+    begin_each(many, party);
+    if (party->call != NULL) link = weir_call_list(&first, link, party->call);
   }
   run(first);
-  for (weir_part *part = set; part != NULL; part = part->next) {
-    end_each(many, part);
-    if (part->call != NULL) weir_call_release(part->call);
+  for (weir_party *party = set; party != NULL; party = party->next) {
+    end_each(many, party);
+    if (party->call != NULL) weir_call_release(party->call);
   }
 }
 
@@ -254,17 +254,17 @@ static void ask_each(weir_many *many, weir_part *set) {
  * limiter. */
 weir_status weir_many_run(weir_many *many, weir_message *message) {
   const weir_speaker *speaker = &many->speaker;
-  weir_part *list = NULL;
-  weir_part **end = &list;
-  for (size_t i = 0; i < many->part_count; i++)
-    end = append(end, &many->parts[i]);
+  weir_party *list = NULL;
+  weir_party **end = &list;
+  for (size_t i = 0; i < many->party_count; i++)
+    end = append(end, &many->parties[i]);
   while (list != NULL)
     ask_each(many, take_set(&list));
   if (speaker->index == many->count) return WEIR_OK;
   weir_message_set(message, "%s", speaker->why.text);
-  bool of_limiter = many->part_count == 1 && many->parts[0].call == NULL;
+  bool of_limiter = many->party_count == 1 && many->parties[0].call == NULL;
   if (many->count > 1 && !of_limiter)
-    weir_message_prefix(message, "%s[%zu]: ", many->verb->array, speaker->index);
+    weir_message_prefix(message, "%s[%zu]: ", many->deed->array, speaker->index);
   return speaker->status;
 }
 
@@ -281,12 +281,12 @@ static weir_status decide_alone(weir_limiter *limiter, weir_request *request,
 weir_status weir_limiter_decide(weir_limiter *limiter, weir_request *requests, size_t count,
                                 weir_message *message) {
   weir_many many;
-  weir_part all = {.limiter = limiter, .count = (uint16_t)count};
+  weir_party all = {.limiter = limiter, .count = (uint16_t)count};
   weir_status status = weir_check_many(NULL, count, WEIR_BATCH_MOST, message);
   if (status != WEIR_OK) return status;
   if (count == 1) return decide_alone(limiter, requests, NULL, message);
   weir_many_begin(&many, &decides, &all, requests, count);
-  many.part_count = 1;
+  many.party_count = 1;
   for (size_t i = 0; i < count; i++)
     many.next[i] = (uint16_t)(i + 1);
   return weir_many_run(&many, message);
@@ -296,11 +296,11 @@ weir_status weir_decide_extra(weir_limiter *const *limiters, weir_request *reque
                               const weir_extra *const *extras, size_t count,
                               weir_message *message) {
   weir_many many;
-  weir_part parts[WEIR_BATCH_MOST];
+  weir_party parties[WEIR_BATCH_MOST];
   weir_status status = weir_check_many(limiters, count, WEIR_BATCH_MOST, message);
   if (status != WEIR_OK) return status;
   if (count == 1) return decide_alone(limiters[0], requests, weir_extra_of(extras, 0), message);
-  weir_many_begin(&many, &decides, parts, requests, count);
+  weir_many_begin(&many, &decides, parties, requests, count);
   many.extras = extras;
   for (size_t i = 0; i < count; i++)
     weir_many_add(&many, i, limiters[i]);
@@ -394,7 +394,7 @@ typedef enum weir_result {
 } weir_result;
 
 typedef struct weir_member {
-  weir_part part; /* first, see member_of(); its call is for one request */
+  weir_party party; /* first, see member_of(); its call is for one request */
   weir_request *request;
   const weir_extra *extra;
   weir_decision decision; /* the last, ... */
@@ -415,8 +415,8 @@ typedef struct weir_all {
   weir_speaker speaker;
 } weir_all;
 
-static weir_member *member_of(weir_part *part) {
-  return (weir_member *)part;
+static weir_member *member_of(weir_party *party) {
+  return (weir_member *)party;
 }
 
 static size_t count_of(const weir_all *all, weir_result result) {
@@ -438,9 +438,9 @@ static bool is_open(const weir_member *member) {
  */
 
 static void begin(weir_member *member, weir_request_kind kind) {
-  weir_call *call = member->part.call;
+  weir_call *call = member->party.call;
   weir_ask *ask = &call->batch->claim.ask;
-  weir_request_begin(member->part.limiter, member->request, member->extra, call->batch);
+  weir_request_begin(member->party.limiter, member->request, member->extra, call->batch);
   ask->kind = kind;
   if (kind == WEIR_TAKE) ask->terms = member->looked ? WEIR_MEMBER_SEEN : WEIR_MEMBER;
   if (kind == WEIR_REFUND) {
@@ -454,17 +454,17 @@ static void begin(weir_member *member, weir_request_kind kind) {
   call->also = NULL;
   call->explained = NULL;
   call->all_or_none = kind == WEIR_TAKE;
-  weir_call_begin(call, call->batch, 1, weir_limiter_moment(member->part.limiter));
+  weir_call_begin(call, call->batch, 1, weir_limiter_moment(member->party.limiter));
 }
 
 /* The deadline is that of what was asked of them before. */
-static weir_call *begin_set(weir_part *set, weir_request_kind kind) {
+static weir_call *begin_set(weir_party *set, weir_request_kind kind) {
   weir_call *first = NULL;
   weir_call **link = &first;
-  for (weir_part *part = set; part != NULL; part = part->next) {
-    const weir_member *member = member_of(part);
-    begin(member_of(part), kind);
-    link = weir_call_list(&first, link, part->call);
+  for (weir_party *party = set; party != NULL; party = party->next) {
+    const weir_member *member = member_of(party);
+    begin(member_of(party), kind);
+    link = weir_call_list(&first, link, party->call);
     if (member->deadline_us >= first->deadline_us) continue;
     first->deadline_us = member->deadline_us;
     first->charge_end_us = member->charge_end_us;
@@ -474,15 +474,15 @@ static weir_call *begin_set(weir_part *set, weir_request_kind kind) {
 
 /* The store's answer, or the policy's; a policy answers for a look as for a charge. */
 static void conclude(weir_all *all, weir_member *member) {
-  weir_call *call = member->part.call;
+  weir_call *call = member->party.call;
   weir_verdict *verdict = &call->batch->claim.verdict;
   weir_message *why = &call->explanation;
   bool looked = call->batch->claim.ask.kind == WEIR_PEEK && verdict->status == WEIR_OK;
   call->batch->claim.ask.kind = WEIR_TAKE;
   if (call->explained == NULL) weir_message_set(why, "%s", weir_status_text(verdict->status));
   member->explained = verdict->status != WEIR_OK;
-  if (weir_limiter_has_answer(member->part.limiter, call->batch, verdict->status))
-    weir_limiter_fall_back(member->part.limiter, call->batch, why);
+  if (weir_limiter_has_answer(member->party.limiter, call->batch, verdict->status))
+    weir_limiter_fall_back(member->party.limiter, call->batch, why);
   member->status = verdict->status;
   member->decision = verdict->decision;
   member->charged_limit = verdict->limit;
@@ -498,7 +498,7 @@ static void conclude(weir_all *all, weir_member *member) {
 }
 
 /* A call without time must not lead: what it would ask is late. */
-static void ask_set(weir_all *all, weir_part *set, weir_request_kind kind) {
+static void ask_set(weir_all *all, weir_party *set, weir_request_kind kind) {
   weir_call *first = begin_set(set, kind);
   bool begun = first->deadline_us != INT64_MAX;
   if (begun) first->monotonic_us = weir_monotonic_us();
@@ -509,8 +509,8 @@ static void ask_set(weir_all *all, weir_part *set, weir_request_kind kind) {
     weir_waiting_skip(call->batch);
   }
   run(first);
-  for (weir_part *part = set; part != NULL; part = part->next) {
-    weir_member *member = member_of(part);
+  for (weir_party *party = set; party != NULL; party = party->next) {
+    weir_member *member = member_of(party);
     member->deadline_us = first->deadline_us;
     member->charge_end_us = first->charge_end_us;
     conclude(all, member);
@@ -518,7 +518,7 @@ static void ask_set(weir_all *all, weir_part *set, weir_request_kind kind) {
 }
 
 /* Store by store, until one says no. */
-static void ask(weir_all *all, weir_part *list, weir_request_kind kind) {
+static void ask(weir_all *all, weir_party *list, weir_request_kind kind) {
   while (list != NULL && !some_say_no(all))
     ask_set(all, take_set(&list), kind);
 }
@@ -528,15 +528,15 @@ static void ask(weir_all *all, weir_part *list, weir_request_kind kind) {
 
 /* At least a quarter of a deadline, whatever came before. */
 static int64_t end_us(const weir_member *member) {
-  int64_t least_us = weir_monotonic_us() + member->part.limiter->deadline_us / 4;
+  int64_t least_us = weir_monotonic_us() + member->party.limiter->deadline_us / 4;
   bool begun = member->deadline_us != INT64_MAX;
   return begun && member->deadline_us > least_us ? member->deadline_us : least_us;
 }
 
 /* Plans the subtractions of what was charged to counters, and has what is known of them read again. */
 static void plan_return(weir_member *member) {
-  weir_limiter *limiter = member->part.limiter;
-  weir_round *round = &member->part.call->round;
+  weir_limiter *limiter = member->party.limiter;
+  weir_round *round = &member->party.call->round;
   char encoded[WEIR_ENCODED_MOST];
   uint64_t fingerprint[2];
   size_t length = weir_key_encode(member->request->key, member->request->key_length, encoded);
@@ -567,43 +567,43 @@ static void plan_return(weir_member *member) {
   weir_call_name(limiter, fingerprint, encoded, length, round->planned, round->planned_count,
                  round->key_texts);
   round->giving = round->sending = round->planned_count;
-  member->part.call->failure.text[0] = '\0';
+  member->party.call->failure.text[0] = '\0';
 }
 
 /* Past the lines of their keys: all of a store in one round trip. */
-static void subtract(weir_part *list) {
+static void subtract(weir_party *list) {
   while (list != NULL) {
     int64_t until_us = end_us(member_of(list));
-    weir_part *set = take_set(&list);
+    weir_party *set = take_set(&list);
     weir_call *first = begin_set(set, WEIR_REFUND);
-    for (weir_part *part = set; part != NULL; part = part->next)
-      plan_return(member_of(part));
+    for (weir_party *party = set; party != NULL; party = party->next)
+      plan_return(member_of(party));
     first->deadline_us = first->charge_end_us = until_us;
     weir_call_send(first);
   }
 }
 
 /* Answers those that others were faster than, of which nothing has gone back. */
-static weir_part *refund_set(weir_part *set, int64_t until_us) {
+static weir_party *refund_set(weir_party *set, int64_t until_us) {
   weir_call *first = begin_set(set, WEIR_REFUND);
-  weir_part *contended = NULL;
-  weir_part **end = &contended;
+  weir_party *contended = NULL;
+  weir_party **end = &contended;
   first->deadline_us = first->charge_end_us = until_us;
   first->monotonic_us = weir_monotonic_us();
   run(first);
-  for (weir_part *part = set, *next; part != NULL; part = next) {
-    next = part->next;
-    if (part->call->batch->claim.verdict.status == WEIR_CONTENDED) end = append(end, part);
+  for (weir_party *party = set, *next; party != NULL; party = next) {
+    next = party->next;
+    if (party->call->batch->claim.verdict.status == WEIR_CONTENDED) end = append(end, party);
   }
   return contended;
 }
 
 /* In the lines of their keys: what goes back to a bucket depends on what it holds. There may be time for
  * another try. */
-static void refund(weir_part *list) {
+static void refund(weir_party *list) {
   while (list != NULL) {
     int64_t until_us = end_us(member_of(list));
-    weir_part *left = take_set(&list);
+    weir_party *left = take_set(&list);
     do
       left = refund_set(left, until_us);
     while (left != NULL && weir_monotonic_us() < until_us);
@@ -612,9 +612,9 @@ static void refund(weir_part *list) {
 
 /* False: it is not the store that has the charge, and it has gone back. */
 static bool charged_in_store(weir_member *member) {
-  weir_limiter *limiter = member->part.limiter;
+  weir_limiter *limiter = member->party.limiter;
   const weir_decision *decision = &member->decision;
-  weir_claim *claim = &member->part.call->batch->claim;
+  weir_claim *claim = &member->party.call->batch->claim;
   weir_settlement back = {.charged = weir_charged_where(limiter, decision),
                           .store_status = decision->store_status,
                           .gives_back = true};
@@ -654,14 +654,14 @@ static void show_returned(weir_member *member) {
 /* What was charged under rules that count denied requests stays; before another try, all of such a
  * member. */
 static void give_back(weir_all *all, bool again) {
-  weir_part *counters = NULL, *others = NULL;
-  weir_part **ends[] = {[false] = &others, [true] = &counters};
+  weir_party *counters = NULL, *others = NULL;
+  weir_party **ends[] = {[false] = &others, [true] = &counters};
   for (size_t i = 0; i < all->count; i++) {
     weir_member *member = &all->members[i];
-    const weir_stack *stack = &member->part.limiter->stack;
+    const weir_stack *stack = &member->party.limiter->stack;
     bool some = false, counts = true;
     if (member->result != WEIR_CHARGED || (again && stack->count_all)) continue;
-    unsigned spared = weir_spared_by(member->part.limiter, &member->decision);
+    unsigned spared = weir_spared_by(member->party.limiter, &member->decision);
     for (size_t n = 0; n < stack->count; n++) {
       int64_t cost =
           member->request->costs != NULL ? member->request->costs[n] : member->decision.cost;
@@ -669,7 +669,7 @@ static void give_back(weir_all *all, bool again) {
       some = some || member->costs[n] > 0;
       counts = counts && weir_rule_keeps_counts(&stack->rules[n]);
     }
-    if (some && charged_in_store(member)) ends[counts] = append(ends[counts], &member->part);
+    if (some && charged_in_store(member)) ends[counts] = append(ends[counts], &member->party);
     show_returned(member);
   }
   subtract(counters);
@@ -681,33 +681,33 @@ static void give_back(weir_all *all, bool again) {
 
 /* Rules that count denied requests know of them only by asking; and so does their member. */
 static void recall_and_look(weir_all *all) {
-  weir_part *looks = NULL;
-  weir_part **end = &looks;
+  weir_party *looks = NULL;
+  weir_party **end = &looks;
   for (size_t i = 0; i < all->count; i++) {
     weir_member *member = &all->members[i];
-    weir_waiting *state = member->part.call->batch;
+    weir_waiting *state = member->party.call->batch;
     bool must_look;
     weir_key key;
     begin(member, WEIR_TAKE);
-    weir_key_read(member->part.limiter->store->secret, state->claim.ask.key,
+    weir_key_read(member->party.limiter->store->secret, state->claim.ask.key,
                   state->claim.ask.key_length, &key);
-    if (weir_know(member->part.limiter, state, &key, member->part.call->at, WEIR_ALL_KEYS,
+    if (weir_know(member->party.limiter, state, &key, member->party.call->at, WEIR_ALL_KEYS,
                   &must_look)) {
       member->result = WEIR_DENIED;
       member->decision = state->claim.verdict.decision;
     }
-    if (must_look) end = append(end, &member->part);
+    if (must_look) end = append(end, &member->party);
   }
   ask(all, looks, WEIR_PEEK);
 }
 
 /* One that fits but for others does not let the last be asked. */
 static void charge(weir_all *all) {
-  weir_part *first = NULL, *last = NULL;
-  weir_part **ends[] = {[false] = &first, [true] = &last};
+  weir_party *first = NULL, *last = NULL;
+  weir_party **ends[] = {[false] = &first, [true] = &last};
   for (size_t i = 0; i < all->count; i++) {
     weir_member *member = &all->members[i];
-    if (is_open(member)) ends[member->last] = append(ends[member->last], &member->part);
+    if (is_open(member)) ends[member->last] = append(ends[member->last], &member->party);
   }
   ask(all, first, WEIR_TAKE);
   for (size_t i = 0; i < all->count; i++)
@@ -724,8 +724,8 @@ static int compare_bytes(const void *one, size_t length, const void *other, size
 static int compare_names(const void *one, const void *other) {
   const weir_member *a = *(weir_member *const *)one;
   const weir_member *b = *(weir_member *const *)other;
-  const weir_prefix *p = &a->part.limiter->prefixes[0];
-  const weir_prefix *q = &b->part.limiter->prefixes[0];
+  const weir_prefix *p = &a->party.limiter->prefixes[0];
+  const weir_prefix *q = &b->party.limiter->prefixes[0];
   if (a->last != b->last) return a->last ? 1 : -1;
   int order = compare_bytes(p->text, p->length, q->text, q->length);
   if (order == 0)
@@ -744,8 +744,8 @@ static void charge_in_order(weir_all *all) {
   qsort(order, all->count, sizeof order[0], compare_names);
   for (size_t i = 0; i < all->count; i++) {
     if (!is_open(order[i])) continue;
-    order[i]->part.next = NULL;
-    ask(all, &order[i]->part, WEIR_TAKE);
+    order[i]->party.next = NULL;
+    ask(all, &order[i]->party, WEIR_TAKE);
     if (order[i]->result != WEIR_CHARGED) return;
   }
 }
@@ -754,9 +754,9 @@ static void charge_in_order(weir_all *all) {
 static void count_denied(weir_all *all) {
   for (size_t i = 0; i < all->count; i++) {
     weir_member *member = &all->members[i];
-    if (!member->part.limiter->stack.count_all || !is_open(member)) continue;
-    member->part.next = NULL;
-    ask_set(all, &member->part, WEIR_TAKE);
+    if (!member->party.limiter->stack.count_all || !is_open(member)) continue;
+    member->party.next = NULL;
+    ask_set(all, &member->party, WEIR_TAKE);
   }
 }
 
@@ -764,14 +764,14 @@ static void count_denied(weir_all *all) {
  * that have denied each other the one that looks last finds room, as all others have given back before
  * they looked. */
 static void look_again(weir_all *all) {
-  weir_part *denied = NULL;
-  weir_part **end = &denied;
+  weir_party *denied = NULL;
+  weir_party **end = &denied;
   if (count_of(all, WEIR_DENIED) == 0 || all->speaker.status != WEIR_OK) return;
   give_back(all, true);
   for (size_t i = 0; i < all->count; i++) {
     if (all->members[i].result != WEIR_DENIED) continue;
     all->members[i].result = WEIR_NOT_ASKED;
-    end = append(end, &all->members[i].part);
+    end = append(end, &all->members[i].party);
   }
   ask(all, denied, WEIR_PEEK);
 }
@@ -822,12 +822,12 @@ static void tell(weir_member *member) {
   if (member->result == WEIR_NOT_ASKED)
     member->decision =
         (weir_decision){.source = WEIR_SOURCE_LOCAL,
-                        .limit = weir_view_capacity(&member->part.limiter->stack,
-                                                    &member->part.call->batch->claim.ask),
+                        .limit = weir_view_capacity(&member->party.limiter->stack,
+                                                    &member->party.call->batch->claim.ask),
                         .remaining = WEIR_NOT_KNOWN,
                         .reset_after_us = WEIR_NOT_KNOWN,
                         .cost = request->cost,
-                        .at_us = weir_limiter_now(member->part.limiter)};
+                        .at_us = weir_limiter_now(member->party.limiter)};
   if (member->result == WEIR_FITS) member->decision.allowed = false;
   request->status = member->status;
   if (member->status == WEIR_OK) request->decision = member->decision;
@@ -844,8 +844,8 @@ static weir_status answer(weir_all *all, size_t *denied_by, weir_message *messag
   for (size_t i = 0; i < all->count; i++) {
     weir_member *member = &all->members[i];
     tell(member);
-    weir_counts_add(member->part.limiter->counts, member->status, &member->request->decision);
-    if (member->explained) speak(speaker, WEIR_OK, i, member->part.call->explanation.text);
+    weir_counts_add(member->party.limiter->counts, member->status, &member->request->decision);
+    if (member->explained) speak(speaker, WEIR_OK, i, member->party.call->explanation.text);
   }
   if (speaker->index < all->count)
     weir_message_set(message, "requests[%zu]: %s", speaker->index, speaker->why.text);
@@ -877,7 +877,7 @@ static weir_status refuse(weir_all *all, size_t at, weir_status status, size_t *
   for (size_t i = 0; i < all->count; i++) {
     weir_member *member = &all->members[i];
     member->request->status = i == at ? status : WEIR_BAD_ARGUMENT;
-    weir_counts_add(member->part.limiter->counts, member->request->status, NULL);
+    weir_counts_add(member->party.limiter->counts, member->request->status, NULL);
   }
   weir_message_prefix(message, "requests[%zu]: ", at);
   return status;
@@ -898,7 +898,7 @@ weir_status weir_decide_all_extra(weir_limiter *const *limiters, weir_request *r
 
   for (size_t i = 0; i < count; i++)
     members[i] =
-        (weir_member){.part.limiter = limiters[i],
+        (weir_member){.party.limiter = limiters[i],
                       .request = &requests[i],
                       .extra = weir_extra_of(extras, i),
                       .last = weir_charge_may_stay(limiters[i], requests[i].longest_wait_us > 0),
@@ -907,7 +907,7 @@ weir_status weir_decide_all_extra(weir_limiter *const *limiters, weir_request *r
   status = weir_all_check(limiters, requests, extras, count, &bad, message);
   if (status != WEIR_OK) return refuse(&all, bad, status, denied_by, message);
   while (ready < count &&
-         (members[ready].part.call = weir_call_acquire(limiters[ready], 1)) != NULL)
+         (members[ready].party.call = weir_call_acquire(limiters[ready], 1)) != NULL)
     ready++;
   if (ready == count) {
     decide(&all);
@@ -916,7 +916,7 @@ weir_status weir_decide_all_extra(weir_limiter *const *limiters, weir_request *r
     status = refuse(&all, ready, weir_no_memory(message), denied_by, message);
   }
   while (ready-- > 0)
-    weir_call_release(members[ready].part.call);
+    weir_call_release(members[ready].party.call);
   return status;
 }
 

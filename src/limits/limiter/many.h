@@ -1,5 +1,5 @@
-/* Many requests at once (many.c): what is done with each of them. Whoever has requests of another kind than those
- * that are decided has a verb for them, and asks for all of them by weir_many_run(). */
+/* Many requests at once (many.c). What is decided, and what settles, is done there; a file with requests of another
+ * kind has a weir_deed for each of them, and has them done by weir_many_run(). */
 #ifndef WEIR_LIMITER_MANY_H
 #define WEIR_LIMITER_MANY_H
 
@@ -13,30 +13,31 @@ typedef struct weir_one {
   const weir_extra *extra;
   weir_status *status;
   weir_waiting *state; /* of its call: what it asks for */
-  const void *own;     /* of whoever has the verb; there is ... */
+  const void *own;     /* of whoever has the deed; there is ... */
   size_t index;        /* ... the place of this one */
 } weir_one;
 
-typedef struct weir_verb {
+/* What is done with each of them. */
+typedef struct weir_deed {
   const char *array; /* the caller's, in messages */
   bool settles;      /* what was charged before is changed, for which no policy answers */
 
-  /* Checks it, and writes what it asks for; where that is nothing, weir_waiting_skip(). Then what came of it. Both
-   * answer its status, and the message gets what neither that nor the store says. */
+  /* Checks it, and writes what it asks for; where that is nothing, weir_waiting_skip(). The message says why it fails.
+   * Then writes what came of it. The message says what the store cannot. Both answer its status. */
   weir_status (*begin)(const weir_one *one, weir_message *message);
   weir_status (*end)(const weir_one *one, weir_message *message);
-} weir_verb;
+} weir_deed;
 
-extern const weir_verb weir_settle_verb; /* end.c */
+extern const weir_deed weir_settle_deed; /* end.c */
 
 /* The requests of one limiter, in a list of such: as small as can be, as there may be many, on the stack. */
-typedef struct weir_part {
-  struct weir_part *next;
+typedef struct weir_party {
+  struct weir_party *next;
   weir_limiter *limiter;
   weir_call *call;      /* NULL: nothing can be asked, or so far */
   uint16_t first, last; /* of its requests; weir_many.next has those between them */
   uint16_t count;
-} weir_part;
+} weir_party;
 
 /* Who speaks for all: the first that failed, else the first that a policy answered. */
 typedef struct weir_speaker {
@@ -47,20 +48,20 @@ typedef struct weir_speaker {
 
 /* Only what is used of it is written. */
 typedef struct weir_many {
-  const weir_verb *verb;
+  const weir_deed *deed;
   weir_request *requests;
   const weir_extra *const *extras; /* what they say beside; NULL: nothing */
   weir_status *statuses;           /* NULL: they go to the requests; else there are none of these */
   const void *own;
   size_t count;
   weir_speaker speaker;
-  weir_part *parts; /* there is room for as many as there can be; ... */
-  size_t part_count;
-  weir_part *latest;              /* ... of these, that of the request which was added last */
+  weir_party *parties; /* there is room for as many as there can be; ... */
+  size_t party_count;
+  weir_party *latest;             /* ... of these, that of the request which was added last */
   uint16_t next[WEIR_BATCH_MOST]; /* of the same limiter, by request; `count`: none */
 } weir_many;
 
-void weir_many_begin(weir_many *many, const weir_verb *verb, weir_part *parts,
+void weir_many_begin(weir_many *many, const weir_deed *deed, weir_party *parties,
                      weir_request *requests, size_t count);
 
 /* Each request once. Those of a limiter are begun, asked and ended in the order in which they are added. */

@@ -290,20 +290,20 @@ static weir_status end_one(const weir_one *one, weir_message *message) {
   return one->request->status;
 }
 
-static const weir_verb reserves = {"requests", false, begin_one, end_one};
+static const weir_deed reserves = {"requests", false, begin_one, end_one};
 
 weir_status weir_reserve_extra(weir_limiter *const *limiters, weir_request *requests,
                                const weir_extra *const *extras, size_t count,
                                weir_reservation **reservations, weir_message *message) {
   weir_many many;
-  weir_part parts[WEIR_BATCH_MOST];
+  weir_party parties[WEIR_BATCH_MOST];
   weir_reservation *made[WEIR_BATCH_MOST];
   weir_reserved_many own = {made, reservations};
   weir_status status = weir_check_many(limiters, count, WEIR_BATCH_MOST, message);
   if (status != WEIR_OK) return status;
   if (count == 1)
     return reserve_one(limiters[0], requests, weir_extra_of(extras, 0), reservations, message);
-  weir_many_begin(&many, &reserves, parts, requests, count);
+  weir_many_begin(&many, &reserves, parties, requests, count);
   many.extras = extras;
   many.own = &own;
   for (size_t i = 0; i < count; i++) {
@@ -592,13 +592,13 @@ static weir_status end_release(const weir_one *one, weir_message *message) {
   return tell_loss(reservation, without_account(reservation, status), message);
 }
 
-static const weir_verb releases = {"reservations", true, begin_release, end_release};
+static const weir_deed releases = {"reservations", true, begin_release, end_release};
 
 /* The limiter of each is in it, which is why none may be NULL. */
 weir_status weir_release_together(weir_reservation *const *reservations, size_t count,
                                   weir_status *statuses, weir_message *message) {
   weir_many many;
-  weir_part parts[WEIR_BATCH_MOST];
+  weir_party parties[WEIR_BATCH_MOST];
   weir_status unwanted[WEIR_BATCH_MOST];
   weir_status status = weir_check_many(NULL, count, WEIR_BATCH_MOST, message);
   for (size_t i = 0; i < count && status == WEIR_OK; i++) {
@@ -612,7 +612,7 @@ weir_status weir_release_together(weir_reservation *const *reservations, size_t 
   for (size_t i = 0; i < count; i++)
     leavers[i] = (weir_leaver){reservations[i], i};
   qsort(leavers, count, sizeof *leavers, by_key);
-  weir_many_begin(&many, &releases, parts, NULL, count);
+  weir_many_begin(&many, &releases, parties, NULL, count);
   many.statuses = statuses != NULL ? statuses : unwanted;
   many.own = reservations;
   for (size_t i = 0; i < count; i++)
