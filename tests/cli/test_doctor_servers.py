@@ -202,7 +202,71 @@ class Proxies(DoctorTest):
         self.assert_found(found, "fault", "access", "pexpire: the server hung up on it")
 
 
+class Closer:
+    """A listener that hangs up on whoever comes: at once, or once it has heard something."""
+
+    def __init__(self, hears):
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self):
+                if hears:
+                    self.request.recv(1 << 16)
+        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
+
+    def __enter__(self):
+        self.thread.start()
+        return self.server.server_address[1]
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+class Endings(DoctorTest):
+    def test_a_listener_that_closes_is_told_with_what_it_may_be(self):
+        for scheme, path, parts in (
+                ("redis://", "", ('instead of answering "ping"', "a proxy may not know it", "write rediss://")),
+                ("redis://", "/3", ('instead of answering "select"', "write rediss://")),
+                ("redis://app:s3cret@", "", ('instead of answering "auth"', "write rediss://")),
+                ("memcached://", "", ("during the greeting", "write memcacheds://", "-B binary", "without servers")),
+                ("rediss://", "", ("during the TLS handshake", "does not speak TLS")),
+                ("memcacheds://", "", ("during the TLS handshake", "does not speak TLS"))):
+            for hears in (False, True):
+                with self.subTest(scheme=scheme, path=path, hears=hears), Closer(hears) as port:
+                    found = self.inspect("%s127.0.0.1:%d%s?timeout=5s" % (scheme, port, path))
+                    self.assert_found(found, "fault", "connection", "the server hung up", *parts)
+                    self.assertEqual(len([f for f in found if f["level"] == "fault"]), 1, found)
+                    self.assertNotIn("s3cret", str(found))
+
+    def test_a_server_that_hangs_up_on_increx(self):
+        def cut(said):
+            if b"\r\nINCREX\r\n" in said.upper():
+                raise Proxy.Cut
+            return said
+        with Server("redis") as server, Proxy(server, cut) as proxy:
+            found = self.inspect(proxy.url())
+        self.assert_faults(found)
+        self.assert_found(found, "fact", "sums", "as INCREX is not to be had",
+                          "increx: the server hung up on it; a proxy may not know it")
+
+
 class Redis(DoctorTest):
+    def test_a_user_without_a_command_is_told_which_to_let(self):
+        told = "%s: the user may not run this command: let it with ACL SETUSER <user> +%s"
+        for command, path, level, topic in (("ping", "", "fault", "connection"),
+                                            ("select", "/3", "fault", "connection"),
+                                            ("info", "", "warning", "server"),
+                                            ("incrby", "", "fault", "access"),
+                                            ("get", "", "fault", "access")):
+            with Server("redis", *user("+@all -" + command)) as server:
+                url = "redis://app:s3cret@127.0.0.1:%d%s?%s" % (server.port, path, PATIENT)
+                found = self.inspect(url)
+            self.assert_found(found, level, topic, told % (command, command))
+            others = [f for f in found if "may not run" in f["text"] and command not in f["text"]]
+            self.assertEqual(others, [])
+
     def test_users_who_may_do_all(self):
         for commands, refused in (
                 ("+@all -@scripting -@transaction -@dangerous -@admin", True),
