@@ -87,10 +87,19 @@ typedef struct weir_ask {
   int64_t *ends, *places, *settlement;
 } weir_ask;
 
+/* Whether it is charged where it fits: a peek is not. */
+static inline bool weir_ask_charges(const weir_ask *ask) {
+  return ask->kind == WEIR_TAKE;
+}
+
+/* Whether it has one cost under all rules, and accepts no delay. */
+static inline bool weir_ask_is_simple(const weir_ask *ask) {
+  return ask->costs == NULL && !ask->waits && ask->spares == 0;
+}
+
 /* A denial that can be repeated speaks for every request that asks no less. */
 static inline bool weir_is_repeatable(const weir_ask *ask) {
-  return ask->kind == WEIR_TAKE && ask->costs == NULL && !ask->up_to && !ask->waits &&
-         ask->spares == 0;
+  return weir_ask_charges(ask) && weir_ask_is_simple(ask) && !ask->up_to;
 }
 
 /* What comes of it. The machine writes it, or whatever answers in its stead. */
@@ -116,6 +125,11 @@ typedef struct weir_claim {
 } weir_claim;
 
 enum { WEIR_NO_SLOT = -1 };
+
+/* Whether it is still to be charged, or denied. */
+static inline bool weir_claim_is_open(const weir_claim *claim) {
+  return !claim->verdict.answered && weir_ask_charges(&claim->ask);
+}
 
 /* Whether it is answered by a decision. */
 static inline bool weir_ask_is_decided(const weir_ask *ask) {

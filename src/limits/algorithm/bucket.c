@@ -169,7 +169,7 @@ bool weir_bucket_all_fit(const weir_rule_state *r) {
   int64_t ahead = ((const weir_bucket_state *)r->state)->ahead;
   for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next) {
     int64_t cost = weir_claim_cost(request, r->index);
-    if (request->verdict.answered || request->ask.kind != WEIR_TAKE) continue;
+    if (!weir_claim_is_open(request)) continue;
     if (weir_bucket_room(r->rule, ahead, &request->ask) < cost) return false;
     ahead += cost * r->rule->token_units;
   }

@@ -290,7 +290,7 @@ static int64_t raise_waiting_cost(const weir_rule_state *r, bool admitted) {
   for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next) {
     bool counts =
         request->verdict.answered == admitted && (!admitted || request->verdict.decision.allowed);
-    if (request->ask.kind == WEIR_TAKE && counts && raise_may_wait(r->rule, &request->ask))
+    if (weir_ask_charges(&request->ask) && counts && raise_may_wait(r->rule, &request->ask))
       sum += weir_claim_cost(request, r->index);
   }
   return sum;

@@ -105,7 +105,7 @@ static void settle(weir_machine *machine, weir_claim *request, unsigned denying)
   request->verdict.decision.at_us = now_us;
   request->verdict.status = WEIR_OK;
   request->verdict.answered = true;
-  if (denying == 0 || request->ask.kind != WEIR_TAKE || weir_ask_is_ahead(&request->ask)) return;
+  if (denying == 0 || !weir_ask_charges(&request->ask) || weir_ask_is_ahead(&request->ask)) return;
 
   if (!memo->bounded) weir_must_peek(&machine->frame, &request->ask);
   if (!weir_is_repeatable(&request->ask) || is_spoken_for(memo, request)) return;
@@ -154,7 +154,7 @@ static void count(weir_machine *machine, const weir_claim *request, unsigned rul
 static void count_behind(weir_machine *machine, const weir_claim *request, unsigned rules,
                          int sign) {
   for (const weir_claim *other = request->next; other != NULL; other = other->next)
-    if (other->ask.kind == WEIR_TAKE && other->verdict.answered && other->verdict.decision.allowed)
+    if (weir_ask_charges(&other->ask) && other->verdict.answered && other->verdict.decision.allowed)
       count(machine, other, rules, sign);
 }
 
@@ -252,8 +252,7 @@ bool weir_decide_look(weir_machine *machine) {
     left = true;
   }
   for (const weir_claim *request = first; request != NULL; request = request->next)
-    if (!request->verdict.answered && request->ask.kind == WEIR_TAKE)
-      count(machine, request, rules, -1);
+    if (weir_claim_is_open(request)) count(machine, request, rules, -1);
   return left;
 }
 
@@ -323,11 +322,10 @@ bool weir_decide_stage(weir_machine *machine, unsigned rules, bool last, bool fi
   bool denied = false;
   if (machine->charged_before != 0)
     for (const weir_claim *request = first; request != NULL; request = request->next)
-      if (!request->verdict.answered && request->ask.kind == WEIR_TAKE)
-        count(machine, request, machine->charged_before, -1);
+      if (weir_claim_is_open(request)) count(machine, request, machine->charged_before, -1);
   for (weir_claim *request = first; request != NULL; request = request->next) {
     if (request->verdict.answered) continue;
-    if (request->ask.kind == WEIR_TAKE)
+    if (weir_ask_charges(&request->ask))
       denied = decide_take(machine, request, rules, last, final) || denied;
     else if (last && (final || !denied))
       decide_peek(machine, request);
@@ -356,8 +354,7 @@ void weir_decide_rest(weir_machine *machine) {
 
 void weir_decide_denied(weir_machine *machine) {
   for (weir_claim *request = machine->frame.requests; request != NULL; request = request->next)
-    if (!request->verdict.answered && request->ask.kind == WEIR_TAKE)
-      settle_denied(machine, request, request->verdict.denying);
+    if (weir_claim_is_open(request)) settle_denied(machine, request, request->verdict.denying);
   weir_decide_rest(machine);
 }
 

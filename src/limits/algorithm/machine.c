@@ -58,7 +58,7 @@ static bool machine_judges_again(weir_machine *machine) {
   for (const weir_claim *request = frame->requests; request != NULL; request = request->next) {
     const weir_ask *ask = &request->ask;
     if (weir_ask_is_ahead(ask)) counts = false;
-    above = above || (frame->stack->class_count > 0 && ask->class != 1 && ask->kind == WEIR_TAKE &&
+    above = above || (frame->stack->class_count > 0 && ask->class != 1 && weir_ask_charges(ask) &&
                       !ask->waits);
     members = members || weir_ask_is_member(ask);
   }
@@ -105,8 +105,7 @@ static void machine_charge_stage(weir_machine *machine, unsigned from) {
     r->wanted = 0; /* the costs of a group come to 2^62 at most */
     for (const weir_claim *request = machine->frame.requests; request != NULL;
          request = request->next)
-      if (!request->verdict.answered && request->ask.kind == WEIR_TAKE)
-        r->wanted += weir_claim_cost(request, i);
+      if (weir_claim_is_open(request)) r->wanted += weir_claim_cost(request, i);
     stages[i] = machine->in_order ? 0 : r->method->stage;
     for (size_t j = 0; machine->in_order && j < stack->count; j++) {
       int64_t other = stack->rules[j].limit, own = stack->rules[i].limit;
@@ -300,6 +299,7 @@ static void decide_pause_round(weir_machine *machine, weir_status status, bool l
 
 static const weir_course decide_course = {
     .first = WEIR_PHASE_LOOK,
+    .decides = true,
     .begin = decide_begin,
     .rows = {[WEIR_PHASE_LOOK] = {.plan = decide_look_plan,
                                   .round = decide_look_round,
@@ -331,11 +331,18 @@ static void afresh_end(weir_machine *machine) {
   weir_machine_settle_alone(machine, WEIR_OK);
 }
 
+static const weir_known *known_of(const weir_machine *machine, const weir_rule_state *r) {
+  return &machine->frame.requests->ask.known[r->index];
+}
+
 static void begin_plan(weir_machine *machine, weir_rule_state *r) {
-  const weir_claim *request = machine->frame.requests;
-  const weir_known *known = &request->ask.known[r->index];
+  if (r->step++ == 0) r->method->store(r, known_of(machine, r), false);
+}
+
+static void afresh_plan(weir_machine *machine, weir_rule_state *r) {
+  const weir_known *known = known_of(machine, r);
   bool keeps = known->of_log && known->count == 0;
-  if (r->step++ == 0) r->method->store(r, known, request->ask.kind == WEIR_BEGIN_AFRESH && !keeps);
+  if (r->step++ == 0) r->method->store(r, known, !keeps);
 }
 
 static void renew_plan(weir_machine *machine, weir_rule_state *r) {
@@ -373,16 +380,21 @@ static const weir_course begin_course = {
     .rows = {[WEIR_PHASE_BEGIN] = {
                  .plan = begin_plan, .round = weir_machine_answered, .end = afresh_end}}};
 
+static const weir_course afresh_course = {
+    .first = WEIR_PHASE_BEGIN,
+    .rows = {[WEIR_PHASE_BEGIN] = {
+                 .plan = afresh_plan, .round = weir_machine_answered, .end = afresh_end}}};
+
 static const weir_course renew_course = {
     .first = WEIR_PHASE_RENEW,
     .rows = {[WEIR_PHASE_RENEW] = {.plan = renew_plan, .round = renew_round, .end = renew_end}}};
 
 /* By the kind of a group's first request; the others of it are takes and peeks, as it is. */
 static const weir_course *const courses[] = {
-    [WEIR_TAKE] = &decide_course,        [WEIR_PEEK] = &decide_course,
-    [WEIR_RESET] = &reset_course,        [WEIR_REFUND] = &weir_refund_course,
-    [WEIR_SETTLE] = &weir_settle_course, [WEIR_BEGIN] = &begin_course,
-    [WEIR_BEGIN_AFRESH] = &begin_course, [WEIR_RENEW] = &renew_course,
+    [WEIR_TAKE] = &decide_course,         [WEIR_PEEK] = &decide_course,
+    [WEIR_RESET] = &reset_course,         [WEIR_REFUND] = &weir_refund_course,
+    [WEIR_SETTLE] = &weir_settle_course,  [WEIR_BEGIN] = &begin_course,
+    [WEIR_BEGIN_AFRESH] = &afresh_course, [WEIR_RENEW] = &renew_course,
 };
 
 /* --- the loop ----------------------------------------------------------------------------------
@@ -451,8 +463,7 @@ static bool machine_plan_plain(weir_machine *machine, int64_t now_us, weir_opera
   int64_t charge = 0;
   if (machine->phases_only || (!machine->only_windows && frame->stack->count > 1)) return false;
   for (const weir_claim *request = frame->requests; request != NULL; request = request->next) {
-    if (request->ask.kind != WEIR_TAKE || request->ask.costs != NULL || request->ask.waits ||
-        request->ask.spares != 0 ||
+    if (!weir_ask_charges(&request->ask) || !weir_ask_is_simple(&request->ask) ||
         (request->ask.terms != WEIR_PLAIN && !weir_ask_is_ahead(&request->ask)) ||
         (request->ask.ends != NULL && !machine->only_windows) || request->verdict.charge < 1)
       return false;
@@ -553,7 +564,7 @@ static void machine_leave_plain(weir_machine *machine) {
 __attribute__((cold, noinline)) static void machine_keep_denial(const weir_frame *frame) {
   weir_memo *memo = frame->memo;
   for (const weir_claim *request = frame->requests; request != NULL; request = request->next)
-    if (request->ask.kind != WEIR_TAKE || request->ask.terms == WEIR_DEBT ||
+    if (!weir_ask_charges(&request->ask) || request->ask.terms == WEIR_DEBT ||
         weir_ask_rank(&request->ask) <= memo->denied_rank)
       memo->denied_cost = 0;
 }
@@ -581,13 +592,13 @@ static void machine_take_limit(weir_machine *machine, int64_t asked) {
 }
 
 /* Not for members, whose denials wait for the others, nor for what is never denied. */
-static bool machine_has_bound(const weir_claim *requests) {
-  for (const weir_claim *request = requests; request != NULL; request = request->next) {
+static bool machine_has_bound(const weir_machine *machine) {
+  const weir_claim *request = machine->frame.requests;
+  for (; request != NULL; request = request->next) {
     const weir_ask *ask = &request->ask;
-    bool alike = ask->terms == WEIR_PLAIN || weir_ask_is_ahead(ask);
-    if (!weir_ask_is_decided(ask) || !alike) return false;
+    if (ask->terms != WEIR_PLAIN && !weir_ask_is_ahead(ask)) return false;
   }
-  return true;
+  return machine->course->decides;
 }
 
 static void machine_take_in(weir_machine *machine, const weir_memo *memo, weir_claim *requests) {
@@ -622,15 +633,15 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   frame->believes_firm = machine->only_windows && !frame->stack->count_all;
   for (weir_claim *request = requests; request != NULL; request = request->next) {
     weir_claim_offer(frame->stack, request);
-    if (request->ask.kind != WEIR_TAKE || request->ask.up_to) frame->believes_firm = false;
+    if (!weir_ask_charges(&request->ask) || request->ask.up_to) frame->believes_firm = false;
   }
-  frame->bounds = machine->may_bound && machine_has_bound(requests);
   frame->refusals = 0;
   machine->failure = WEIR_OK;
   machine->in_order = machine->again = machine->looks_along = false;
   machine->away = machine->gone = false;
   machine->pauses = 0;
   machine->course = courses[requests->ask.kind];
+  frame->bounds = machine->may_bound && machine_has_bound(machine);
   if (frame->memo->denied_cost != 0) machine_keep_denial(frame);
   machine->plain = !machine_looks_first(machine) && machine_plan_plain(machine, now_us, operations);
   if (machine->plain) return WEIR_TURN_EXECUTE;

@@ -22,8 +22,10 @@ typedef struct weir_phase_row {
 /* The way of one kind of group, from its first phase to DONE. */
 typedef struct weir_course {
   weir_phase first;
-  void (*begin)(
-      weir_machine *machine); /* enters a later phase where the first can be left out; or NULL */
+  bool decides; /* its requests are admitted or denied: a charge of them can have a bound */
+
+  /* Enters a later phase where the first can be left out; or NULL. */
+  void (*begin)(weir_machine *machine);
   weir_phase_row rows[WEIR_PHASE_DONE];
 } weir_course;
 

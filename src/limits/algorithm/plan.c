@@ -56,7 +56,7 @@ bool weir_plain_fits_classes(weir_rule_state *r, int64_t used, int64_t whole) {
 
 bool weir_has_takes(const weir_frame *frame) {
   for (const weir_claim *request = frame->requests; request != NULL; request = request->next)
-    if (!request->verdict.answered && request->ask.kind == WEIR_TAKE) return true;
+    if (weir_claim_is_open(request)) return true;
   return false;
 }
 

@@ -560,7 +560,7 @@ static int64_t within_floor(const weir_rule_state *r) {
   bool fits = true;
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
     int64_t cost = weir_claim_cost(claim, r->index);
-    if (claim->verdict.answered || claim->ask.kind != WEIR_TAKE) continue;
+    if (!weir_claim_is_open(claim)) continue;
     fits = fits && within + cost <= floor;
     if (fits || weir_ask_is_ahead(&claim->ask)) within += cost;
   }
@@ -632,7 +632,7 @@ static void begin_telling(weir_rule_state *r) {
     int64_t cost = weir_claim_cost(claim, r->index);
     bool denied = verdict->answered ? verdict->status == WEIR_OK && !verdict->decision.allowed
                                     : looks && cost > shared_room(r, &claim->ask);
-    if (claim->ask.kind != WEIR_TAKE || !denied || claim->ask.up_to) continue;
+    if (!weir_ask_charges(&claim->ask) || !denied || claim->ask.up_to) continue;
     if (cost > level && cost > free)
       state->stopped = true;
     else
