@@ -35,8 +35,7 @@
 #include "algorithm/method.h"
 #include "algorithm/plan.h"
 #include "algorithm/window.h"
-
-__extension__ typedef __int128 wide;
+#include "wide.h"
 
 /* --- arithmetic --------------------------------------------------------------------------------
  */
@@ -72,7 +71,7 @@ int64_t weir_level_next(const weir_rule *rule, const weir_level_before *before) 
   int64_t gap = aim - before->used - before->missed;
   int64_t level = before->level > 0 ? before->level : least;
   int64_t stopped = before->stopped > 0 ? before->stopped : WEIR_WEIGHT_PARTS;
-  wide next = level + (wide)parts * gap * WEIR_WEIGHT_PARTS / stopped;
+  weir_wide next = level + (weir_wide)parts * gap * WEIR_WEIGHT_PARTS / stopped;
   if (before->stopped < WEIR_WEIGHT_PARTS && before->stopped > 0) most *= WEIR_WEIGHT_PARTS;
   if (next > most) next = most;
   if (next < least) next = least;
@@ -80,8 +79,8 @@ int64_t weir_level_next(const weir_rule *rule, const weir_level_before *before) 
 }
 
 int64_t weir_level_most(int64_t level, int64_t weight) {
-  const wide parts = (wide)WEIR_LEVEL_PARTS * WEIR_WEIGHT_PARTS;
-  wide most = (wide)level * weight / parts;
+  const weir_wide parts = (weir_wide)WEIR_LEVEL_PARTS * WEIR_WEIGHT_PARTS;
+  weir_wide most = (weir_wide)level * weight / parts;
   return most < WEIR_COUNT_MOST ? (int64_t)most : WEIR_COUNT_MOST; /* whatever the store says */
 }
 
@@ -792,9 +791,9 @@ static void shared_expect(weir_rule_state *r, int64_t cost) {
  * from process to process: so all of them together have the floor on average. */
 int64_t weir_floor_away(const weir_rule *rule, const weir_ask *ask, const void *memory,
                         int64_t now_us, const weir_floor_part *part) {
-  wide mine = (wide)floor_of(rule, ask, sharers_by(memory)) * part->share;
-  wide cell = now_us / rule->cell_us;
-  wide before = cell * mine + part->phase;
+  weir_wide mine = (weir_wide)floor_of(rule, ask, sharers_by(memory)) * part->share;
+  weir_wide cell = now_us / rule->cell_us;
+  weir_wide before = cell * mine + part->phase;
   return (int64_t)((before + mine) / part->whole - before / part->whole);
 }
 

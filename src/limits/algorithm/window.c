@@ -22,13 +22,12 @@
 
 #include "algorithm/method.h"
 #include "algorithm/plan.h"
+#include "wide.h"
 
 /* --- arithmetic --------------------------------------------------------------------------------
  */
 
 /* Sums of counts reach 2^62 and times 2^45: their product needs 128 bits. */
-__extension__ typedef __int128 wide;
-
 int weir_cells_room(const weir_rule *rule) {
   return rule->kind == WEIR_FIXED_WINDOW ? 1 : rule->cells + 2;
 }
@@ -60,7 +59,7 @@ static inline int64_t cells_used(const weir_rule *rule, int64_t edge, int64_t le
   if (!__builtin_mul_overflow(2 * edge, left_us, &product) && product <= INT64_MAX - width)
     weighted = (product + width) / (2 * width);
   else
-    weighted = (int64_t)(((wide)2 * edge * left_us + width) / ((wide)2 * width));
+    weighted = (int64_t)(((weir_wide)2 * edge * left_us + width) / ((weir_wide)2 * width));
   *whole = inside + (left_us > 0 ? edge : 0);
   return inside + weighted;
 }
@@ -118,7 +117,8 @@ int64_t weir_cells_retry_after(const weir_rule *rule, weir_threshold most,
   if (inside + edge > most.upper) {
     left = 0;
   } else if (edge > 0) {
-    wide stays = ((wide)(2 * (limit - inside) + 1) * rule->cell_us - 1) / ((wide)2 * edge);
+    weir_wide stays =
+        ((weir_wide)(2 * (limit - inside) + 1) * rule->cell_us - 1) / ((weir_wide)2 * edge);
     if (stays < left) left = (int64_t)stays;
   }
   int64_t at = (span->first + place + 1) * rule->cell_us - 1 - left + rule->period_us;

@@ -8,7 +8,7 @@
 #include <weir/backend.h>
 #include <weir/http.h>
 
-__extension__ typedef __int128 wide;
+#include "wide.h"
 
 #define SECOND_US INT64_C(1000000)
 
@@ -68,7 +68,7 @@ static void add_policies(field_list *list, const weir_limiter *limiter, const ch
     name_policy(limiter, name, i, &rule, policy);
     /* The time in which as much as fits at once is admitted again: a full bucket drains within 400
      * days. */
-    int64_t capacity_us = (int64_t)((wide)rule.period_us * rule.capacity / rule.limit);
+    int64_t capacity_us = (int64_t)((weir_wide)rule.period_us * rule.capacity / rule.limit);
     used += (size_t)snprintf(field->value + used, sizeof field->value - used, "%s\"%s\";q=%" PRId64,
                              i > 0 ? ", " : "", policy, structured(most_of(&rule, i, decision)));
     if (strcmp(rule.algorithm, "in-flight") == 0) /* at once, and in no time */

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 
 #include "random.h"
-
-__extension__ typedef __int128 wide;
+#include "wide.h"
 
 enum { PRIOR_CHARGES = 4, HOLD_MOST_US = 500000, LONG_US = 2000000 };
 
@@ -13,8 +12,8 @@ enum { PRIOR_CHARGES = 4, HOLD_MOST_US = 500000, LONG_US = 2000000 };
 
 /* (own + prior * share) / (all + prior), cut to what a share can be. */
 static uint32_t mix(int64_t own, int64_t all, int64_t prior, uint32_t share) {
-  wide whole = (wide)all + prior;
-  wide mixed = (wide)own * WEIR_SHARE_WHOLE + (wide)prior * share;
+  weir_wide whole = (weir_wide)all + prior;
+  weir_wide mixed = (weir_wide)own * WEIR_SHARE_WHOLE + (weir_wide)prior * share;
   if (whole <= 0 || mixed >= whole * WEIR_SHARE_WHOLE) return WEIR_SHARE_WHOLE;
   return mixed < whole ? 1 : (uint32_t)(mixed / whole);
 }
@@ -36,7 +35,8 @@ static uint32_t expected_share(const weir_share *share, const weir_pool *pool, w
   if (!peers.are_told || like <= even) return like;
   if (share->mine <= 0) return even;
   int64_t prior = prior_of(pool);
-  return even + (uint32_t)((wide)(like - even) * share->mine / ((wide)share->mine + prior));
+  return even +
+         (uint32_t)((weir_wide)(like - even) * share->mine / ((weir_wide)share->mine + prior));
 }
 
 uint32_t weir_account_key_share(const weir_share *share, const weir_pool *pool, weir_peers peers) {
@@ -45,7 +45,7 @@ uint32_t weir_account_key_share(const weir_share *share, const weir_pool *pool, 
 
 int64_t weir_account_whole(int64_t own, uint32_t share) {
   const int64_t most = INT64_C(1) << 53;
-  wide whole = (wide)own * WEIR_SHARE_WHOLE / share;
+  weir_wide whole = (weir_wide)own * WEIR_SHARE_WHOLE / share;
   return whole < most ? (int64_t)whole : most;
 }
 
@@ -55,7 +55,7 @@ int64_t weir_account_whole(int64_t own, uint32_t share) {
 /* A bucket's is the time in which it fills: below 400 days. */
 static int64_t span_us(const weir_rule *rule) {
   if (!weir_rule_moves_in_time(rule)) return rule->period_us;
-  int64_t fills_us = (int64_t)((wide)rule->capacity * rule->period_us / rule->limit);
+  int64_t fills_us = (int64_t)((weir_wide)rule->capacity * rule->period_us / rule->limit);
   return fills_us > 0 ? fills_us : 1;
 }
 
@@ -151,12 +151,13 @@ uint32_t weir_account_chance(const weir_account *account, size_t i, uint64_t sec
 
 /* A bucket keeps what it is short of a request until it has that much: its u is used once, unless
  * it could never hold a whole one. */
-static bool has_chance(const weir_account_part *part, const weir_rule *continued, wide weight) {
+static bool has_chance(const weir_account_part *part, const weir_rule *continued,
+                       weir_wide weight) {
   if (part->opened) return false;
   return !weir_rule_moves_in_time(continued) || !part->begun || weight > continued->capacity;
 }
 
-static wide divide_up(wide number, int64_t by) {
+static weir_wide divide_up(weir_wide number, int64_t by) {
   return (number + by - 1) / by;
 }
 
@@ -164,25 +165,26 @@ static wide divide_up(wide number, int64_t by) {
 int64_t weir_account_weigh(const weir_account *account, const weir_rule *continued, size_t i,
                            int64_t cost, bool up_to, uint32_t chance) {
   const weir_account_part *part = &account->parts[i];
-  wide least = (wide)cost * continued->parts;
-  wide weight = divide_up(least * WEIR_SHARE_WHOLE, part->share);
+  weir_wide least = (weir_wide)cost * continued->parts;
+  weir_wide weight = divide_up(least * WEIR_SHARE_WHOLE, part->share);
   if (has_chance(part, continued, weight)) {
-    wide spared = (wide)(up_to ? 1 : cost) * continued->parts * chance;
+    weir_wide spared = (weir_wide)(up_to ? 1 : cost) * continued->parts * chance;
     weight = divide_up(least * WEIR_SHARE_WHOLE - spared, part->share);
   }
   if (weight < least) weight = least;
-  wide never = (wide)continued->capacity + 1;
+  weir_wide never = (weir_wide)continued->capacity + 1;
   return (int64_t)(weight < never ? weight : never);
 }
 
 int64_t weir_account_cost(const weir_account *account, const weir_rule *continued, size_t i,
                           int64_t parts, bool up_to, uint32_t chance) {
   const weir_account_part *part = &account->parts[i];
-  wide room = (wide)parts * part->share;
+  weir_wide room = (weir_wide)parts * part->share;
   if (parts <= 0) return 0;
-  if (up_to && has_chance(part, continued, (wide)continued->parts * WEIR_SHARE_WHOLE / part->share))
-    room += (wide)continued->parts * chance;
-  wide cost = room / ((wide)continued->parts * WEIR_SHARE_WHOLE);
+  if (up_to &&
+      has_chance(part, continued, (weir_wide)continued->parts * WEIR_SHARE_WHOLE / part->share))
+    room += (weir_wide)continued->parts * chance;
+  weir_wide cost = room / ((weir_wide)continued->parts * WEIR_SHARE_WHOLE);
   int64_t most = parts / continued->parts;
   return cost < most ? (int64_t)cost : most;
 }
@@ -241,7 +243,7 @@ bool weir_account_is_quiet(const weir_account *account, int64_t now_us) {
 int64_t weir_account_refund(weir_account *account, const weir_rule *continued, size_t i,
                             int64_t cost, bool owed, int64_t *weight) {
   weir_account_part *part = &account->parts[i];
-  wide counted = (wide)cost * continued->parts * WEIR_SHARE_WHOLE / part->share;
+  weir_wide counted = (weir_wide)cost * continued->parts * WEIR_SHARE_WHOLE / part->share;
   *weight = counted < part->charged ? (int64_t)counted : part->charged;
   part->charged -= *weight;
   if (part->ahead > part->charged) part->ahead = part->charged;

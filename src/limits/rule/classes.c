@@ -8,9 +8,7 @@
 
 #include "number.h"
 #include "rule/kind.h"
-
-/* Products of a limit, up to 2^53, and a percentage. */
-__extension__ typedef __int128 wide;
+#include "wide.h"
 
 static bool next_class(const char **at, const weir_rule *rule, weir_part *next) {
   return rule->classes != NULL && weir_parts_next(at, rule->classes + rule->classes_length, next);
@@ -42,7 +40,7 @@ void weir_classes_measure(weir_rule *rule, int64_t capacity) {
     if (rule->classes_length == 0)
       *part = capacity;
     else if (rule->percents[i] > 0)
-      *part = (int64_t)((wide)capacity * rule->percents[i] / 100);
+      *part = (int64_t)((weir_wide)capacity * rule->percents[i] / 100);
     if (*part < 1) *part = 1;
   }
 }

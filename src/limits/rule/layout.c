@@ -50,8 +50,7 @@
 #include <weir/duration.h>
 
 #include "rule/kind.h"
-
-__extension__ typedef __int128 wide;
+#include "wide.h"
 
 /* --- what follows from the rule -----------------------------------------------------------------
  */
@@ -141,7 +140,7 @@ static weir_status check_span(const weir_rule *rule, weir_message *message) {
   int64_t burst_most = (FULL_UNITS_MOST - 1) / rule->token_units;
   int unit_bits = rule->unit_bits;
   if (rule->burst <= burst_most) return WEIR_OK;
-  while ((wide)rule->burst * token_units_in(rule, unit_bits) >= FULL_UNITS_MOST)
+  while ((weir_wide)rule->burst * token_units_in(rule, unit_bits) >= FULL_UNITS_MOST)
     unit_bits -= UNIT_BITS_STEP;
   weir_message_set(
       message,
@@ -172,7 +171,7 @@ static weir_status measure_bucket(weir_rule *rule, weir_message *message) {
   rule->token_units = token_units_in(rule, rule->unit_bits);
 
   /* The period is at most 400 days, so that a burst of L, and every queue of none, is in range. */
-  wide most = (wide)WEIR_PERIOD_MOST_US * rule->limit / rule->period_us;
+  weir_wide most = (weir_wide)WEIR_PERIOD_MOST_US * rule->limit / rule->period_us;
   if (rule->burst <= most) return check_span(rule, message);
   weir_message_set(message,
                    "%s=%" PRId64 " at %" PRId64
@@ -190,7 +189,8 @@ static weir_status measure_lease(weir_rule *rule, weir_message *message) {
   }
   if (!weir_rule_moves_in_time(rule)) return WEIR_OK;
 
-  wide most_us = (wide)rule->burst * rule->period_us / ((wide)LEASE_SHARE * rule->limit);
+  weir_wide most_us =
+      (weir_wide)rule->burst * rule->period_us / ((weir_wide)LEASE_SHARE * rule->limit);
   if (most_us > WEIR_LEASE_MOST_US) most_us = WEIR_LEASE_MOST_US;
   int64_t longest_us = /* in whole milliseconds, as a rule can say it; 0: none is short enough */
       (int64_t)most_us / WEIR_LEASE_LEAST_US * WEIR_LEASE_LEAST_US;
@@ -245,15 +245,15 @@ weir_status weir_rule_measure(weir_rule *rule, weir_message *message) {
 /* What fits into a counter, beside which a lost one begins with twice as much: where limits are as large
  * as ever, and where they are larger. */
 #define COUNT_ROOM (INT64_C(1) << 55)
-#define WIDE_COUNT_ROOM (INT64_C(1) << 61)
+#define wide_COUNT_ROOM (INT64_C(1) << 61)
 
 /* --- laid out -----------------------------------------------------------------------------------
  */
 
 /* The most that a cell holds, whatever happens at once. */
-static wide most_in_cell(const weir_rule *rule, int64_t limit, uint32_t processes) {
-  return weir_rule_upper_of(rule, limit) + (wide)rule->debt +
-         ((wide)processes + 1) * (limit + rule->debt);
+static weir_wide most_in_cell(const weir_rule *rule, int64_t limit, uint32_t processes) {
+  return weir_rule_upper_of(rule, limit) + (weir_wide)rule->debt +
+         ((weir_wide)processes + 1) * (limit + rule->debt);
 }
 
 static void choose_lanes(weir_rule *rule, uint32_t processes, bool packable) {
@@ -261,24 +261,24 @@ static void choose_lanes(weir_rule *rule, uint32_t processes, bool packable) {
     int lanes;
     int bits;
   } layouts[] = {{4, 15}, {2, 31}, {1, 63}};
-  wide most = most_in_cell(rule, largest_limit(rule), processes);
+  weir_wide most = most_in_cell(rule, largest_limit(rule), processes);
   size_t i = 0;
   while (layouts[i].lanes > 1 && (!packable || most >= INT64_C(1) << (layouts[i].bits - 1)))
     i++;
   rule->lanes = layouts[i].lanes;
   rule->lane_bits = layouts[i].bits;
-  rule->lost_from = most < COUNT_ROOM ? COUNT_ROOM : WIDE_COUNT_ROOM;
+  rule->lost_from = most < COUNT_ROOM ? COUNT_ROOM : wide_COUNT_ROOM;
 }
 
 /* A whole counter has room for less than 2^61: twice that is what a lost one begins with. Limits of 2^53
  * leave room for more than 100 processes. Logs and buckets count less. */
 static weir_status check_room(const weir_rule *rule, uint32_t processes, weir_message *message) {
   int64_t limit = largest_limit(rule), below = 0;
-  if (!weir_rule_keeps_counts(rule) || most_in_cell(rule, limit, processes) < WIDE_COUNT_ROOM)
+  if (!weir_rule_keeps_counts(rule) || most_in_cell(rule, limit, processes) < wide_COUNT_ROOM)
     return WEIR_OK;
   while (limit - below > 1) {
     int64_t middle = below + (limit - below) / 2;
-    *(most_in_cell(rule, middle, processes) < WIDE_COUNT_ROOM ? &below : &limit) = middle;
+    *(most_in_cell(rule, middle, processes) < wide_COUNT_ROOM ? &below : &limit) = middle;
   }
   weir_message_set(message,
                    "a counter has no room for what %" PRIu32
@@ -363,8 +363,8 @@ static weir_status check_pair(const weir_stack *stack, size_t i, size_t j, weir_
 /* T is rounded up by less than 1/1023 of it. */
 static int64_t find_fullest_us(const weir_rule *rule) {
   if (rule->most == 0 || !weir_rule_moves_in_time(rule)) return 0;
-  int64_t burst_us = (int64_t)((wide)rule->burst * rule->period_us / rule->limit);
-  int64_t debt_us = (int64_t)((wide)rule->debt * rule->period_us / rule->limit);
+  int64_t burst_us = (int64_t)((weir_wide)rule->burst * rule->period_us / rule->limit);
+  int64_t debt_us = (int64_t)((weir_wide)rule->debt * rule->period_us / rule->limit);
   return burst_us + (burst_us + debt_us) / 1023 + 2;
 }
 
@@ -424,13 +424,13 @@ size_t weir_stack_steered(const weir_stack *stack) {
 }
 
 static int64_t in_proportion(int64_t part, int64_t limit, int64_t whole) {
-  return (int64_t)((wide)part * limit / whole);
+  return (int64_t)((weir_wide)part * limit / whole);
 }
 
 /* A full bucket lasts as long, but for what T and its burst are rounded by. So it still spans less than 2^51
  * units. A debt stays one, as without it there would be delays. */
 void weir_rule_set_limit(weir_rule *rule, int64_t limit) {
-  rule->debt = (int64_t)(((wide)rule->debt * limit + rule->limit - 1) / rule->limit);
+  rule->debt = (int64_t)(((weir_wide)rule->debt * limit + rule->limit - 1) / rule->limit);
   if (weir_rule_moves_in_time(rule)) {
     rule->burst = in_proportion(rule->burst, limit, rule->limit);
     rule->reserve = (limit * rule->lease_us + rule->period_us - 1) / rule->period_us;

@@ -9,6 +9,7 @@
 #include "random.h"
 #include "simulate/driver.h"
 #include "simulate/measure.h"
+#include "wide.h"
 
 #define BEGIN_US (INT64_C(1577836800) * 1000000)
 
@@ -41,9 +42,8 @@ typedef struct traffic {
  * first to the last microsecond of a period; W * 2^k is below 2^65. */
 static int64_t proved_bound(const weir_rule *rule) {
   if (weir_rule_moves_in_time(rule)) {
-    __extension__ typedef unsigned __int128 wide;
-    return rule->burst +
-           (int64_t)(((wide)(rule->period_us - 1) << rule->unit_bits) / (wide)rule->token_units);
+    return rule->burst + (int64_t)(((weir_wide)(rule->period_us - 1) << rule->unit_bits) /
+                                   (weir_wide)rule->token_units);
   }
   if (weir_rule_slides(rule)) return weir_rule_bound(rule);
   return 2 * rule->limit - weir_rule_opens_windows(rule);

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "array.h"
-
-__extension__ typedef __int128 wide; /* a count times a limit */
+#include "wide.h"
 
 enum { ROOM_LEAST = 4, ROOM_KEPT = 64 };
 
@@ -73,7 +72,7 @@ bool weir_measure_has_estimate(const weir_rule *rule) {
 int64_t weir_measure_limit(const weir_rule *rule, unsigned class) {
   if (class == 0) return rule->limit;
   int64_t limit =
-      (int64_t)((wide)rule->limit * weir_rule_capacity_of(rule, class) / rule->capacity);
+      (int64_t)((weir_wide)rule->limit * weir_rule_capacity_of(rule, class) / rule->capacity);
   return limit > 0 ? limit : 1;
 }
 
@@ -116,7 +115,7 @@ int64_t weir_measure_truth(const weir_rule *rule, unsigned class, const weir_sta
  * of a full bucket. A fixed window begins with the clock, one of a quota a period ago at the earliest. */
 static int64_t charged_for_us(const weir_rule *rule, int64_t now_us) {
   if (weir_rule_moves_in_time(rule))
-    return (int64_t)((wide)rule->burst * rule->period_us / rule->limit) +
+    return (int64_t)((weir_wide)rule->burst * rule->period_us / rule->limit) +
            rule->period_us / rule->limit + 1;
   if (weir_rule_has_cells(rule)) return rule->period_us + rule->cell_us;
   bool by_clock = !weir_rule_slides(rule) && !weir_rule_opens_windows(rule);
@@ -189,8 +188,8 @@ bool weir_measure_decision(weir_measure *measure, const weir_stack *stack, weir_
   /* The most that was ever admitted: of several rules, under the one that was filled most. */
   for (size_t i = 0; i < stack->count; i++) {
     int64_t limit = stack->rules[i].limit, admitted = exact[i].ruled.admitted;
-    if ((wide)measure->most_admitted * limit >=
-        (wide)admitted * (measure->most_limit + !measure->most_limit))
+    if ((weir_wide)measure->most_admitted * limit >=
+        (weir_wide)admitted * (measure->most_limit + !measure->most_limit))
       continue;
     size_t shown = key_length < WEIR_SHOWN_KEY_BYTES - 1 ? key_length : WEIR_SHOWN_KEY_BYTES - 1;
     measure->most_admitted = admitted;
@@ -210,7 +209,7 @@ bool weir_measure_decision(weir_measure *measure, const weir_stack *stack, weir_
     measure->error_sum += (double)error / (double)rule->limit;
     measure->error_bins[error > 2 * rule->limit
                             ? WEIR_ERROR_BINS - 1
-                            : (int64_t)((wide)error * WEIR_ERROR_STEPS / rule->limit)]++;
+                            : (int64_t)((weir_wide)error * WEIR_ERROR_STEPS / rule->limit)]++;
   }
 
   /* Against the exact window on its own history. */

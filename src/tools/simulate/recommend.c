@@ -11,6 +11,8 @@
 
 #include <weir/backend.h>
 
+#include "wide.h"
+
 /* A rule and its denials on a record. */
 struct trial {
   weir_record *record;
@@ -57,8 +59,7 @@ weir_status weir_goal_find_key(const weir_goal *goal, const weir_record *record,
 }
 
 weir_denied_count weir_goal_allows(const weir_goal *goal, const weir_record *record) {
-  __extension__ typedef unsigned __int128 wide;
-  wide share = goal->key != NULL ? 0 : (wide)goal->share;
+  weir_wide share = goal->key != NULL ? 0 : (weir_wide)goal->share;
   weir_denied_count allowed = {UINT64_MAX, UINT64_MAX};
   if (goal->of_keys)
     allowed.keys = (uint64_t)(share * record->key_count / WEIR_RULE_SHARE_WHOLE);

@@ -8,6 +8,7 @@
 #include <weir/backend.h>
 
 #include "array.h"
+#include "wide.h"
 
 enum { BYTES_EVERY = 64 }; /* requests; a log may have thousands of entries to look at */
 
@@ -373,8 +374,6 @@ void weir_reals_clean_up(weir_reals *reals) {
   reals->underway = NULL;
 }
 
-__extension__ typedef __int128 wide; /* a count times a limit */
-
 /* --- what was spent ----------------------------------------------------------------------------- */
 
 /* Writes it into every rule's window of the last period. False: not enough memory. */
@@ -386,8 +385,8 @@ static bool spend(weir_real_spent *spent, const weir_stack *stack, weir_exact *e
     int64_t limit = stack->rules[i].limit;
     weir_stamps_slide(stamps, now_us, stack->rules[i].period_us);
     if (!weir_stamps_add(stamps, now_us, real, real)) return false;
-    wide share = (wide)stamps->counted * (spent->most_limit + !spent->most_limit);
-    if ((wide)spent->most * limit >= share) continue;
+    weir_wide share = (weir_wide)stamps->counted * (spent->most_limit + !spent->most_limit);
+    if ((weir_wide)spent->most * limit >= share) continue;
     spent->most = stamps->counted;
     spent->most_limit = limit;
   }

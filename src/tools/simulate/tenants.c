@@ -7,8 +7,7 @@
 
 #include "algorithm/shared.h"
 #include "array.h"
-
-__extension__ typedef __int128 wide; /* a limit times a weight */
+#include "wide.h"
 
 /* --- a window of the last N cells, with the one that has begun ---------------------------------- */
 
@@ -195,7 +194,7 @@ static weir_status divide(weir_division *division, uint32_t pool_number, uint32_
   bool other = is_other(rule, share);
   int64_t cell = now_us / rule->cell_us, cost = asked->cost;
   int64_t weight = other ? rule->others : share->weight;
-  int64_t part = (int64_t)((wide)rule->limit * weight / rule->weight_of_all);
+  int64_t part = (int64_t)((weir_wide)rule->limit * weight / rule->weight_of_all);
   weir_cell_window *split = other ? &pool->others_split : share->split;
   if (!enter_cell(division, pool, cell, tenant, cost)) return WEIR_NO_MEMORY;
   weir_status status = decide(division, pool, tenant, now_us, asked, message);
