@@ -310,6 +310,13 @@ static bool take_total(const redis_answer *at) {
   return reply->array[1] == (sub ? -operation->delta : operation->delta);
 }
 
+/* PTTL answers -1 where the key has no TTL, and -2 where there is no such key. */
+static void take_time_left(const redis_answer *at) {
+  bool reads = at->operation->kind == WEIR_GET;
+  if (at->reply->integer == (reads ? -2 : -1))
+    at->attempt->facts |= reads ? WEIR_FACT_GONE : WEIR_FACT_BARE;
+}
+
 /* False: no server answers this command so. */
 static bool take_reply(const redis_answer *at) {
   const weir_redis_reply *reply = at->reply;
@@ -355,11 +362,8 @@ static bool take_reply(const redis_answer *at) {
     case WEIR_STEP_DEL:
       operation->outcome = reply->integer > 0 ? WEIR_DONE : WEIR_ABSENT;
       return integer;
-    case WEIR_STEP_PTTL: /* -1: the key has no TTL; -2: there is no such key */
-      if (operation->kind == WEIR_GET)
-        at->attempt->facts |= reply->integer == -2 ? WEIR_FACT_GONE : 0;
-      else
-        at->attempt->facts |= reply->integer == -1 ? WEIR_FACT_BARE : 0;
+    case WEIR_STEP_PTTL:
+      take_time_left(at);
       return integer;
     case WEIR_STEP_BITFIELD:
       return take_first_bytes(at);

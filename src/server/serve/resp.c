@@ -87,13 +87,52 @@ static uint64_t mark_of(const weir_connection *connection, const weir_resp_reque
   return mark;
 }
 
+/* Carries out a request that was read; `mark`: of the credential that it shows. */
+static weir_read_result serve_request(weir_connection *connection, const weir_resp_request *request,
+                                      uint64_t mark, size_t *used) {
+  weir_loop *loop = connection->loop;
+  const weir_registry *registry = loop->turn.registry;
+  const weir_config_listener *listener = connection->port->config;
+  const weir_resp_server server = {
+      .credentials = listener->credentials,
+      .credential_count = listener->credential_count,
+      .throttle = registry->config->throttle.enabled,
+      .throttlecrab = registry->config->throttle.throttlecrab,
+      .sets_limits = listener->sets_limits,
+      .key_most = (size_t)registry->config->limits.key_bytes,
+      .count_keys = registry->group_count > 0 ? count_keys : NULL,
+      .context = loop->turn.registry,
+  };
+  weir_bytes *text = &loop->reply;
+  weir_order order;
+  weir_order_room room;
+  weir_resp_outcome outcome =
+      weir_resp_run(&connection->speaks.resp.session, &server, request, text, &order, &room);
+  weir_message foul;
+  if (outcome == WEIR_RESP_ASKS &&
+      !weir_order_may_say(weir_order_claims(order.says), listener, &foul)) {
+    weir_resp_error(text, foul.text);
+    outcome = WEIR_RESP_ANSWERED;
+  }
+  if (outcome == WEIR_RESP_STRANGER && !weir_connection_may_refuse(connection, mark)) {
+    *used = 0;
+    return WEIR_READ_HELD;
+  }
+  weir_serve_count(&loop->served.counts.resp, 1);
+  if (outcome == WEIR_RESP_INFO) write_info(connection, text);
+  if (outcome != WEIR_RESP_ASKS || !ask_tick(connection, &order, text))
+    weir_connection_queue_text(connection, text->data, text->length);
+  if (outcome == WEIR_RESP_LEAVES) return WEIR_READ_ENDS;
+  bool ends_turn = outcome == WEIR_RESP_ASKS && weir_order_is(&order, WEIR_VERB_ENDS_TURN);
+  return ends_turn ? WEIR_READ_TURN : WEIR_READ_ONE;
+}
+
 static weir_read_result read_request(weir_connection *connection, const char *bytes, size_t length,
                                      size_t *used) {
-  weir_loop *loop = connection->loop;
-  const weir_config *config = loop->turn.registry->config;
+  const weir_config *config = connection->loop->turn.registry->config;
   const weir_config_listener *listener = connection->port->config;
   weir_resp_session *session = &connection->speaks.resp.session;
-  weir_bytes *text = &loop->reply; /* free until the turn's answers are worded */
+  weir_bytes *text = &connection->loop->reply; /* free until the turn's answers are worded */
   text->length = 0;
 
   bool stranger = listener->credential_count > 0 && !session->known;
@@ -122,37 +161,7 @@ static weir_read_result read_request(weir_connection *connection, const char *by
     *used = 0;
     return WEIR_READ_HELD;
   }
-
-  weir_order order;
-  weir_order_room room;
-  const weir_resp_server server = {
-      .credentials = listener->credentials,
-      .credential_count = listener->credential_count,
-      .throttle = config->throttle.enabled,
-      .throttlecrab = config->throttle.throttlecrab,
-      .sets_limits = listener->sets_limits,
-      .key_most = (size_t)config->limits.key_bytes,
-      .count_keys = loop->turn.registry->group_count > 0 ? count_keys : NULL,
-      .context = loop->turn.registry,
-  };
-  weir_resp_outcome outcome = weir_resp_run(session, &server, &request, text, &order, &room);
-  weir_message foul;
-  if (outcome == WEIR_RESP_ASKS &&
-      !weir_order_may_say(weir_order_claims(order.says), listener, &foul)) {
-    weir_resp_error(text, foul.text);
-    outcome = WEIR_RESP_ANSWERED;
-  }
-  if (outcome == WEIR_RESP_STRANGER && !weir_connection_may_refuse(connection, mark)) {
-    *used = 0;
-    return WEIR_READ_HELD;
-  }
-  weir_serve_count(&loop->served.counts.resp, 1);
-  if (outcome == WEIR_RESP_INFO) write_info(connection, text);
-  if (outcome != WEIR_RESP_ASKS || !ask_tick(connection, &order, text))
-    weir_connection_queue_text(connection, text->data, text->length);
-  if (outcome == WEIR_RESP_LEAVES) return WEIR_READ_ENDS;
-  bool ends_turn = outcome == WEIR_RESP_ASKS && weir_order_is(&order, WEIR_VERB_ENDS_TURN);
-  return ends_turn ? WEIR_READ_TURN : WEIR_READ_ONE;
+  return serve_request(connection, &request, mark, used);
 }
 
 static void word_answer(weir_connection *connection, const weir_turn *turn,

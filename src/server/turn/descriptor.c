@@ -113,6 +113,19 @@ static bool take_claims(weir_envoy_request *request, weir_envoy_descriptor *desc
   return may_claim(claims, domain, listener, refusal);
 }
 
+/* The date stands in the key where the domain says so. */
+static bool add_date(weir_turn *turn, const weir_domain *domain, size_t most, weir_part *found) {
+  if (!weir_config_is_dated(domain->config, found->rate.unit)) return true;
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  weir_calendar date = weir_calendar_at(found->rate.unit, now.tv_sec);
+  if (date.length > most - found->key_length) return deny_too_long(found);
+  weir_bytes_add(&turn->bytes, date.text, date.length);
+  found->key_length += date.length;
+  found->left_us = (date.end_s - now.tv_sec) * 1000000 - now.tv_nsec / 1000;
+  return true;
+}
+
 /* Finds the limit of a descriptor, and the key that it counts under. */
 static bool find(weir_turn *turn, const weir_domain *domain,
                  const weir_envoy_descriptor *descriptor, weir_part *found,
@@ -162,18 +175,7 @@ static bool find(weir_turn *turn, const weir_domain *domain,
     found->quota = node->config->quota;
     found->detail = weir_domain_detail(domain, node, descriptor->entries, descriptor->count);
   }
-
-  /* The date stands in the key where the domain says so. */
-  if (found->limiter == NULL || !weir_config_is_dated(domain->config, found->rate.unit))
-    return true;
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  weir_calendar date = weir_calendar_at(found->rate.unit, now.tv_sec);
-  if (date.length > most - found->key_length) return deny_too_long(found);
-  weir_bytes_add(&turn->bytes, date.text, date.length);
-  found->key_length += date.length;
-  found->left_us = (date.end_s - now.tv_sec) * 1000000 - now.tv_nsec / 1000;
-  return true;
+  return found->limiter == NULL || add_date(turn, domain, most, found);
 }
 
 /* The same of what a descriptor says of the request. A class that is none is over the limit, as a key that is too long.

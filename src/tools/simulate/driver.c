@@ -235,6 +235,22 @@ static void erase(weir_slots *place, size_t at) {
   place->end--;
 }
 
+/* Makes an absent counter, which lives from now on. NULL: there is no memory. */
+static weir_stored_counter *make(weir_slots *place, const weir_operation *operation,
+                                 int64_t now_us) {
+  size_t at;
+  if (!make_room(place)) return NULL;
+  (void)locate(place, operation, &at);
+  weir_stored_counter *made = &place->slots[at];
+  memmove(made + 1, made, (place->end - at) * sizeof *made);
+  place->end++;
+  *made = (weir_stored_counter){.index = operation->counter.index,
+                                .entry = operation->counter.entry,
+                                .value = operation->kind == WEIR_ADD ? operation->seed : 0,
+                                .expiry_us = now_us + operation->ttl_us};
+  return made;
+}
+
 bool weir_slots_execute(weir_slots places[WEIR_PLACES], int64_t now_us, uint64_t version,
                         weir_operation *operation) {
   weir_slots *place = &places[operation->counter.place];
@@ -246,25 +262,13 @@ bool weir_slots_execute(weir_slots places[WEIR_PLACES], int64_t now_us, uint64_t
     erase(place, at);
     present = false;
   }
-
-  /* An absent key is made by some, and lives from now on. */
   if (!present && !refreshed && kind != WEIR_ADD && kind != WEIR_CREATE) {
     operation->outcome = WEIR_ABSENT;
     return true;
   }
-  if (!present) {
-    if (!make_room(place)) return false;
-    (void)locate(place, operation, &at); /* they may have moved */
-    weir_stored_counter *made = &place->slots[at];
-    if (at < place->end) memmove(made + 1, made, (place->end - at) * sizeof *made);
-    place->end++;
-    *made = (weir_stored_counter){.index = operation->counter.index,
-                                  .entry = operation->counter.entry,
-                                  .value = kind == WEIR_ADD ? operation->seed : 0,
-                                  .expiry_us = now_us + operation->ttl_us};
-  }
 
-  weir_stored_counter *slot = &place->slots[at];
+  weir_stored_counter *slot = present ? &place->slots[at] : make(place, operation, now_us);
+  if (slot == NULL) return false;
   operation->outcome = WEIR_DONE;
   switch (kind) {
     case WEIR_GET:

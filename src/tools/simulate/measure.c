@@ -157,11 +157,43 @@ static bool measure_class(weir_measure *measure, const weir_stack *stack, weir_e
   return true;
 }
 
+/* The most that was ever admitted: of several rules, under the one that was filled most. */
+static void note_most(weir_measure *measure, const weir_stack *stack, const weir_exact *exact,
+                      const weir_measured *request) {
+  size_t length = request->key_length;
+  if (length > WEIR_SHOWN_KEY_BYTES - 1) length = WEIR_SHOWN_KEY_BYTES - 1;
+  for (size_t i = 0; i < stack->count; i++) {
+    int64_t limit = stack->rules[i].limit, admitted = exact[i].ruled.admitted;
+    if ((weir_wide)measure->most_admitted * limit >=
+        (weir_wide)admitted * (measure->most_limit + !measure->most_limit))
+      continue;
+    measure->most_admitted = admitted;
+    measure->most_limit = limit;
+    measure->most_admitted_us = request->now_us;
+    memcpy(measure->most_admitted_key, request->key, length);
+    measure->most_admitted_key[length] = '\0';
+  }
+}
+
+/* The amount that the rule that decides takes for used, against what is. */
+static void note_error(weir_measure *measure, const weir_stack *stack, const weir_exact *exact,
+                       const weir_measured *request, const weir_decision *decision) {
+  const weir_rule *rule = &stack->rules[decision->rule];
+  if (!weir_measure_has_estimate(rule) || decision->remaining == WEIR_NOT_KNOWN) return;
+  int64_t truth = weir_measure_truth(rule, request->class, &exact[decision->rule].ruled);
+  int64_t error = weir_measure_limit(rule, request->class) - decision->remaining - truth;
+  if (error < 0) error = -error;
+  measure->errors++;
+  measure->error_sum += (double)error / (double)rule->limit;
+  measure->error_bins[error > 2 * rule->limit
+                          ? WEIR_ERROR_BINS - 1
+                          : (int64_t)((weir_wide)error * WEIR_ERROR_STEPS / rule->limit)]++;
+}
+
 bool weir_measure_decision(weir_measure *measure, const weir_stack *stack, weir_exact *exact,
                            const weir_measured *request, const weir_decision *decision) {
   bool allowed = decision->allowed;
   int64_t now_us = request->now_us, cost = request->cost;
-  size_t key_length = request->key_length;
   for (size_t i = 0; i < stack->count; i++) {
     weir_stamps_slide(&exact[i].ruled, now_us, stack->rules[i].period_us);
     weir_stamps_slide(&exact[i].own, now_us, stack->rules[i].period_us);
@@ -184,33 +216,8 @@ bool weir_measure_decision(weir_measure *measure, const weir_stack *stack, weir_
     measure->cost_wrongly_denied += cost;
   }
   if (!write_down(stack, exact, false, now_us, cost, allowed)) return false;
-
-  /* The most that was ever admitted: of several rules, under the one that was filled most. */
-  for (size_t i = 0; i < stack->count; i++) {
-    int64_t limit = stack->rules[i].limit, admitted = exact[i].ruled.admitted;
-    if ((weir_wide)measure->most_admitted * limit >=
-        (weir_wide)admitted * (measure->most_limit + !measure->most_limit))
-      continue;
-    size_t shown = key_length < WEIR_SHOWN_KEY_BYTES - 1 ? key_length : WEIR_SHOWN_KEY_BYTES - 1;
-    measure->most_admitted = admitted;
-    measure->most_limit = limit;
-    measure->most_admitted_us = now_us;
-    memcpy(measure->most_admitted_key, request->key, shown);
-    measure->most_admitted_key[shown] = '\0';
-  }
-
-  /* The amount that the rule that decides takes for used, against what is. */
-  const weir_rule *rule = &stack->rules[decision->rule];
-  if (weir_measure_has_estimate(rule) && decision->remaining != WEIR_NOT_KNOWN) {
-    int64_t truth = weir_measure_truth(rule, request->class, &exact[decision->rule].ruled);
-    int64_t error = weir_measure_limit(rule, request->class) - decision->remaining - truth;
-    if (error < 0) error = -error;
-    measure->errors++;
-    measure->error_sum += (double)error / (double)rule->limit;
-    measure->error_bins[error > 2 * rule->limit
-                            ? WEIR_ERROR_BINS - 1
-                            : (int64_t)((weir_wide)error * WEIR_ERROR_STEPS / rule->limit)]++;
-  }
+  note_most(measure, stack, exact, request);
+  note_error(measure, stack, exact, request, decision);
 
   /* Against the exact window on its own history. */
   fits = fits_all(stack, exact, true, request);
