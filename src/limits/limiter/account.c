@@ -2,7 +2,7 @@
  *
  *     no decision ──> DENY, ALLOW: the policy itself says it (continue.c)
  *                ├──> LOCAL: the key's account (continue.c) ── admitted ──> owed
- *                └──> LOCAL, of a shared window: its part of the tenant's floor, of which nothing is owed
+ *                └──> LOCAL, of a shared window: floor.c, of which nothing is owed
  *
  *     the store is back: the first group of a key pays what its account owes, in front of its
  *     requests; and for a while a request also needs room in the account: the hold
@@ -24,8 +24,8 @@
 
 #include <weir/backend.h>
 
-#include "algorithm/shared.h"
 #include "limiter/account.h"
+#include "limiter/floor.h"
 #include "limiter/limiter.h"
 #include "limiter/record.h"
 
@@ -192,49 +192,6 @@ static bool answer_by_account(weir_limiter *limiter, const weir_waiting *request
   return answered;
 }
 
-/* Behind what leases keep. */
-static weir_floor_used *floor_used(const weir_limiter *limiter, const weir_memo_entry *entry) {
-  size_t before = weir_memo_bytes(&limiter->stack);
-  if (limiter->leases) before += weir_leased_bytes(&limiter->stack);
-  return (void *)((char *)entry->memo + before);
-}
-
-/* Of a shared window there is no account: nothing is owed, as what is within floors has its room in each cell
- * whether it is used or not. So nothing is lent, and each process admits its own part of a tenant's floor. */
-static void answer_by_floor(weir_limiter *limiter, const weir_ask *ask, weir_decision *decision) {
-  const weir_rule *rule = &limiter->stack.rules[0];
-  weir_key key;
-  weir_rule limited = *rule;
-  if (ask->limit != 0) weir_rule_set_limit(&limited, ask->limit);
-  weir_limiter_find(limiter, ask, &key);
-  weir_memo_entry *entry = weir_table_lock(limiter->table, &key);
-  if (entry == NULL) return;
-  weir_floor_used *used = floor_used(limiter, entry);
-  const weir_pool none = {0};
-  weir_floor_part part = {.whole = WEIR_SHARE_WHOLE};
-  uint32_t secret;
-  memcpy(&secret, limiter->store->secret, sizeof secret);
-  part.phase = secret % WEIR_SHARE_WHOLE;
-  part.share = weir_account_key_share(&entry->memo->expected[0].share, &none, limiter->peers);
-  int64_t now_us = weir_limiter_now(limiter), cell = now_us / rule->cell_us;
-  if (used->cell != cell) *used = (weir_floor_used){.cell = cell};
-  int64_t left = weir_floor_away(&limited, ask, weir_memo_own(&limiter->stack, entry->memo, 0),
-                                 now_us, &part) -
-                 used->cost;
-  int64_t cost = ask->costs != NULL ? ask->costs[0] : ask->cost;
-  if (ask->up_to && left > 0 && left < cost) cost = left;
-  decision->allowed = cost <= left;
-  decision->remaining = left > 0 ? left : 0;
-  if (decision->allowed) {
-    used->cost += cost;
-    decision->remaining -= cost;
-    decision->retry_after_us = 0;
-    decision->reset_after_us = (cell + 1) * rule->cell_us - now_us;
-    if (ask->costs == NULL) decision->cost = cost;
-  }
-  weir_lock_leave(&entry->shard->lock);
-}
-
 /* Under contention payments would contend as well. And a log tells too little of what is left to be
  * continued, and is not paid: what the store may still decide is left to it. */
 static bool has_account(const weir_limiter *limiter, const weir_waiting *request) {
@@ -266,7 +223,7 @@ void weir_limiter_fall_back(weir_limiter *limiter, weir_waiting *request, weir_m
     request->claim.verdict.decision = weir_policy_decide(
         limiter->fallback, source, &limiter->stack, &request->claim.ask, weir_limiter_now(limiter));
   if (limiter->shared && limiter->fallback == WEIR_FALLBACK_LOCAL)
-    answer_by_floor(limiter, &request->claim.ask, &request->claim.verdict.decision);
+    weir_floor_answer(limiter, &request->claim.ask, &request->claim.verdict.decision);
   if (!met && message != NULL) {
     weir_message why = *message;
     weir_message_set(

@@ -12,12 +12,6 @@ static inline void weir_account_place(weir_memo_entry *entry, weir_account *acco
   weir_memo_entry_mark(entry, WEIR_DIVERTS, account != NULL);
 }
 
-/* What a tenant of a pool was admitted of its floor without the store: behind the memo of its entry. */
-typedef struct weir_floor_used {
-  int64_t cell; /* in which ... */
-  int64_t cost; /* ... it was so much */
-} weir_floor_used;
-
 /* Where the limiter takes another's place, and has no account of the entry's key: the other's, and what
  * that knows of the key. */
 void weir_account_inherit(struct weir_limiter *limiter, const weir_inside *inside,

@@ -6,7 +6,7 @@
 
 #include <weir/backend.h>
 
-#include "limiter/account.h"
+#include "limiter/floor.h"
 #include "limiter/lease.h"
 #include "limiter/place.h"
 #include "limiter/record.h"
