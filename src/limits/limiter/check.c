@@ -302,17 +302,20 @@ void weir_request_say(const weir_limiter *limiter, const weir_extra *extra, weir
   ask->weight = weir_rule_weight(&limiter->stack.rules[0], extra->tenant, extra->tenant_length);
 }
 
+weir_status weir_check_key(const void *key, size_t length, weir_message *message) {
+  if (key != NULL && length > 0) return WEIR_OK;
+  weir_message_set(message, "the key is empty: accepted are keys of 1 byte or more");
+  return WEIR_BAD_KEY;
+}
+
 /* Comes before anything that locks: in a child of the process that created the limiter, a lock that
  * was held at the fork is never let go. */
 weir_status weir_request_check_all(weir_limiter *limiter, const weir_request *request,
                                    const weir_extra *extra, weir_message *message) {
   weir_status status;
   if (limiter->process != weir_process_number) return weir_limiter_check_process(limiter, message);
-  if (request->key == NULL || request->key_length == 0) {
-    weir_message_set(message, "the key is empty: accepted are keys of 1 byte or more");
-    return WEIR_BAD_KEY;
-  }
-  status = weir_limiter_check_extra(limiter, extra, message);
+  status = weir_check_key(request->key, request->key_length, message);
+  if (status == WEIR_OK) status = weir_limiter_check_extra(limiter, extra, message);
   if (status != WEIR_OK) return status;
   if (request->flags & WEIR_REQUEST_SETTLE) return check_settlement(limiter, request, message);
   if (request->costs == NULL && (request->cost < 1 || request->cost > WEIR_COST_MOST)) {

@@ -148,6 +148,9 @@ weir_status weir_limiter_check_store(const weir_limiter *limiter, weir_message *
 /* WEIR_BAD_RULE where keys are to have limits, and the rules have none that can be theirs. */
 weir_status weir_limiter_check_limits(const weir_limiter *limiter, weir_message *message);
 
+/* WEIR_OK, or WEIR_BAD_KEY: a key has 1 byte or more. */
+weir_status weir_check_key(const void *key, size_t length, weir_message *message);
+
 /* WEIR_OK, or what is wrong with a caller's request, or with what it says beside it (NULL: nothing), with a
  * message that names it and what is accepted. A reset's key is checked as that of a peek of cost 1. Under rules whose places are held
  * only a peek is accepted: a reservation is checked as one. */

@@ -65,16 +65,14 @@ static weir_status check_tier(const weir_limiter *limiter, const weir_limit *set
 
 static weir_status check_set(const weir_limiter *limiter, const weir_limit *set,
                              weir_message *message) {
-  if (set->key == NULL || set->key_length == 0) {
-    weir_message_set(message, "the key is empty: accepted are keys of 1 byte or more");
-    return WEIR_BAD_KEY;
-  }
+  weir_status status = weir_check_key(set->key, set->key_length, message);
+  if (status != WEIR_OK) return status;
   if (set->kind < WEIR_KEY_LIMIT_NONE || set->kind > WEIR_KEY_LIMIT_TIER) {
     weir_message_set(message, "kind is %u: accepted are those of enum weir_limit_kind, but absent",
                      set->kind);
     return WEIR_BAD_ARGUMENT;
   }
-  weir_status status = check_number(limiter, set, message);
+  status = check_number(limiter, set, message);
   if (status == WEIR_OK) status = check_unlimited(limiter, set, message);
   if (status == WEIR_OK) status = check_tier(limiter, set, message);
   if (status != WEIR_OK) return status;
@@ -291,11 +289,9 @@ weir_status weir_limiter_read_limit(weir_limiter *limiter, weir_limit *limit,
   weir_operation get = {.kind = WEIR_GET};
   weir_message why = {""};
   limit->status = check_limiter(limiter, message);
+  if (limit->status == WEIR_OK)
+    limit->status = weir_check_key(limit->key, limit->key_length, message);
   if (limit->status != WEIR_OK) return limit->status;
-  if (limit->key == NULL || limit->key_length == 0) {
-    weir_message_set(message, "the key is empty: accepted are keys of 1 byte or more");
-    return limit->status = WEIR_BAD_KEY;
-  }
   char text[1][WEIR_COUNTER_KEY_MOST];
   name(limiter, limit, &get, text);
   weir_store_exec(limiter->store, &get, 1, end_us(limiter), &why);
