@@ -1,6 +1,6 @@
 """The shape of the code: how many functions, how long, how many have one small use, how much is comment.
 
-    python3 tests/house/shape.py [ROOT]             a line for each folder, and one for all
+    python3 tests/house/shape.py [ROOT]             of a checkout, by default this one: a line for each folder, and one for all
     python3 tests/house/shape.py --small FOLDER...  the small functions of these folders that have one use
     python3 tests/house/shape.py --tables TYPE      of each constant of this type the members that it leaves out
 
@@ -20,6 +20,7 @@ TYPE = re.compile(r"^(?:typedef (?:struct|enum|union) (\w+) \{|\} (\w+);)", re.M
 COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/', re.DOTALL)
 HIDING = re.compile(r"\b(?:nobody|whoever|whom|he)\b", re.IGNORECASE)
 SMALL = 6
+CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def bare(text):
@@ -62,8 +63,11 @@ def report(name, found):
 
 
 def sources_of(root):
-    return [path for part in ("src", "backends") for path in sorted(pathlib.Path(root, part).rglob("*.[ch]"))
-            if "bindings" not in path.parts]
+    found = [path for part in ("src", "backends") for path in sorted(pathlib.Path(root, part).rglob("*.[ch]"))
+             if "bindings" not in path.relative_to(root).parts]
+    if not found:
+        sys.exit(f"shape.py: {root} has no sources below src and backends: accepted is a checkout")
+    return found
 
 
 def members_of(code, kind):
@@ -76,7 +80,7 @@ def members_of(code, kind):
 
 
 def report_tables(kind):
-    texts = [bare(path.read_text(encoding="utf-8")) for path in sources_of(".")]
+    texts = [bare(path.read_text(encoding="utf-8")) for path in sources_of(CHECKOUT)]
     members = list(members_of(next(text for text in texts if f"struct {kind} {{" in text), kind))
     print(f"{kind}: {len(members)} members")
     for text in texts:
@@ -85,7 +89,7 @@ def report_tables(kind):
             print(f"{name}: {len(left_out)} left out:", *left_out)
 
 
-def main(root="."):
+def main(root=CHECKOUT):
     folders, types = collections.defaultdict(collections.Counter), collections.Counter()
     for path in sources_of(root):
         folders[str(path.parent.relative_to(root))] += measure(path)

@@ -631,10 +631,11 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   frame->lost = 0;
   frame->looks_at_back = false;
   frame->believes_firm = machine->only_windows && !frame->stack->count_all;
-  for (weir_claim *request = requests; request != NULL; request = request->next) {
+  weir_claim *request = requests;
+  do {
     weir_claim_offer(frame->stack, request);
     if (!weir_ask_charges(&request->ask) || request->ask.up_to) frame->believes_firm = false;
-  }
+  } while ((request = request->next) != NULL);
   frame->refusals = 0;
   machine->failure = WEIR_OK;
   machine->in_order = machine->again = machine->looks_along = false;

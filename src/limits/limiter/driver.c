@@ -339,6 +339,7 @@ static void copy(const weir_call *first, weir_operation *joint, bool out) {
 /* False: nothing was sent. Where exec waits for nothing, and for one call alone, leaving together
  * saves nothing; and there may be no memory for it. */
 static bool send_jointly(weir_call *first) {
+  if (first->limiter->settings.traits & WEIR_TRAIT_IMMEDIATE) return false;
   weir_message why = {""};
   bool charges = false;
   size_t senders = 0;
@@ -350,9 +351,7 @@ static bool send_jointly(weir_call *first) {
     charges = charges || call->round.sending > call->round.giving;
     if (call->round.joint_room > roomy->joint_room) roomy = &call->round;
   }
-  if (first->limiter->settings.traits & WEIR_TRAIT_IMMEDIATE || senders < 2 ||
-      !make_joint_room(roomy, count))
-    return false;
+  if (senders < 2 || !make_joint_room(roomy, count)) return false;
   copy(first, roomy->joint, true);
   unsigned round_trips = send(first->limiter->store, roomy->joint, count,
                               charges ? first->charge_end_us : first->deadline_us, &why);
