@@ -125,9 +125,10 @@ typedef struct weir_redis_shown {
 struct weir_redis_nodes {
   weir_redis_nodes_plan plan;
   size_t seeds;
-  pthread_mutex_t
-      lock; /* guards adding, forgetting, opening, names, and reading the map; no wire is
-                           locked under it but one that is not held */
+
+  /* Guards adding, forgetting, opening, names, and reading the map. No wire is locked under it but one that
+   * is not held. */
+  pthread_mutex_t lock;
   pthread_cond_t read;
   pid_t process;         /* whose thread reads the map */
   bool reading;          /* there is one; */

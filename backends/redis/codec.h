@@ -13,8 +13,9 @@ typedef struct weir_redis_login {
   size_t ping_at; /* where in the text the last of them, PING, begins */
   size_t length;
   char text[WEIR_WIRE_GREETING_MOST];
-  struct weir_redis_nodes
-      *nodes;                   /* learn from its server's redirections; NULL: these are refusals */
+
+  /* They learn from its server's redirections; NULL: these are refusals. */
+  struct weir_redis_nodes *nodes;
   unsigned node;                /* the server's number among them */
   struct weir_redis_form *form; /* of the server; NULL: nobody asks */
 } weir_redis_login;

@@ -241,9 +241,10 @@ typedef struct weir_inspection {
   int64_t clock_error_us; /* clocks that differ by more are worth a warning */
   weir_tell *tell;
   void *context;
-  int64_t
-      *clock_off_us; /* raised to how far the server's clock is off from this machine's at least */
-  int64_t ttl_us;    /* the longest TTL that operations have */
+
+  /* Raised to how far the server's clock is off from this machine's at least. */
+  int64_t *clock_off_us;
+  int64_t ttl_us; /* the longest TTL that operations have */
 } weir_inspection;
 
 /* A backend is a constant: names, capabilities, functions. Members are only ever appended. */

@@ -39,8 +39,8 @@ static void a_request_whose_lot_ended_asks_again(void **state) {
     weir_limiter *greedy = world_limiter(&w, rules[i], &other);
     weir_decision all = limiter_take(greedy, "k", limiter_peek(greedy, "k", 1).remaining);
     assert_true(all.allowed);
-    assert_false(
-        world_take(&w, "k", 400).allowed); /* by its own charge: the next one looks first */
+    /* By its own charge: the next one looks first. */
+    assert_false(world_take(&w, "k", 400).allowed);
     assert_int_equal(lease_held(w.limiter), 7);
     assert_int_equal(weir_limiter_refund(greedy, "k", 1, 100, &all, NULL), WEIR_OK);
     weir_limiter_counts before = lease_counts(w.limiter);

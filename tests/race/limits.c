@@ -73,8 +73,9 @@ typedef struct shared {
   char key[KEY_BYTES];
   size_t rule;
   bool by_record, grows;
-  int64_t
-      pause_us; /* after what was admitted: so lots last, and are there when the key is blocked */
+
+  /* After what was admitted: so lots last, and are there when the key is blocked. */
+  int64_t pause_us;
   int64_t begin_us, end_us;
   _Atomic int64_t blocked_us; /* since when the key is; 0: perhaps it is not */
   _Atomic int64_t late;       /* admitted although it was */

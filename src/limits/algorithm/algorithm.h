@@ -76,11 +76,12 @@ static inline int64_t weir_ask_remaining(const weir_rule *rule, const weir_ask *
 enum { WEIR_KNOWN_MOST = WEIR_CELLS_MOST + 2 };
 typedef struct weir_known {
   size_t count;
-  bool
-      of_log; /* which is not paid: where nothing is known, what was admitted before still counts */
+
+  /* A log is not paid: where nothing is known, what was admitted before still counts. */
+  bool of_log;
   struct {
-    int64_t
-        at_us; /* a moment of the cell; the start of a quota; the entry of a log; a bucket: now */
+    /* A moment of the cell; the start of a quota; the entry of a log; of a bucket, now. */
+    int64_t at_us;
     int64_t amount; /* cost, in weir_rule_parts(); ... */
     int64_t own;    /* ... of what is held: of this process alone, so much at least */
   } charges[WEIR_KNOWN_MOST];

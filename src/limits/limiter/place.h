@@ -68,8 +68,9 @@ struct weir_held_key {
   uint64_t pass;    /* of renewing: the last that looked at it */
   bool renewing;    /* its payment is under way: it stays */
   unsigned leaving; /* spares that are given back: it stays for them */
-  int64_t
-      rests_until_us; /* weir_monotonic_us(): what is free is left to other processes till then */
+
+  /* Until then, by weir_monotonic_us(), what is free is left to other processes. */
+  int64_t rests_until_us;
   uint32_t mark;
   size_t length;
   unsigned char text[];

@@ -136,8 +136,9 @@ struct weir_rule {
   int64_t cell_us;                             /* S, the width of a cell */
   int64_t log_us; /* of a log: the longest period of all that share it, the width of its epochs;
                        else 0 */
-  int64_t
-      lost_from; /* of a quota: a count that is as high is that of a lost key (algorithm/plan.h) */
+
+  /* Of a quota: a count that is as high is that of a lost key (algorithm/plan.h). */
+  int64_t lost_from;
   int64_t floor_of_cell; /* of a shared window: what the floors of a cell come to, together, ... */
   int64_t weight_of_all; /* ... and the weights of all its tenants, named or not */
   int lanes;             /* 4, 2 or 1 */
@@ -155,9 +156,10 @@ struct weir_rule {
 typedef struct weir_stack {
   size_t count;
   bool count_all; /* some rule charges denied requests */
-  size_t
-      class_count; /* the classes of its rules, which are the same ones in the same order where ... */
-  size_t classed; /* ... a rule has some at all: the first that has */
+
+  /* Rules that have classes have the same ones, in the same order: how many they are, and the first rule
+   * that has them. */
+  size_t class_count, classed;
   weir_rule rules[WEIR_RULES_MOST];
 } weir_stack;
 

@@ -250,8 +250,9 @@ typedef struct weir_config_store {
   const char *name;
   const char *url; /* all put in that stood as ${...}: never print it */
   weir_config_place place, url_place;
-  weir_limiter_options
-      options; /* processes, peers, fallback, deadline_us, clock_error_us, memo_keys */
+
+  /* Of these: processes, peers, fallback, deadline_us, clock_error_us, memo_keys. */
+  weir_limiter_options options;
 } weir_config_store;
 
 typedef enum weir_config_tier_kind {
@@ -305,8 +306,9 @@ typedef struct weir_config_limiter {
   weir_config_key class_of, tenant_of;
   const char *class_else; /* NULL: none */
   weir_config_place class_place, class_else_place, tenant_place;
-  uint32_t
-      enforced; /* of WEIR_CONFIG_ALL_KEYS, the part that it denies: 0 in shadow mode, its own or of all */
+
+  /* The part of WEIR_CONFIG_ALL_KEYS that it denies: 0 in shadow mode, be that its own or that of all. */
+  uint32_t enforced;
   weir_config_headers headers;
   weir_config_log_keys log_keys;
   int64_t cost;       /* of a request that names none; default 1 */

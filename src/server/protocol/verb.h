@@ -58,8 +58,9 @@ typedef struct weir_arg_row {
   weir_arg_kind kind;
   const char *json;  /* its member */
   const char *query; /* its argument; NULL: it has none */
-  const char
-      *resp; /* the word in front of it; of one that its verb needs, which has none, its name */
+
+  /* The word in front of it. One that its verb needs has no word: then its name. */
+  const char *resp;
   const char *sample; /* of its argument */
   size_t amount;      /* where in weir_order_room */
   /* False: *why says what is accepted. */
@@ -101,8 +102,10 @@ typedef enum weir_verb {
 typedef struct weir_verb_row {
   const char *resp; /* its command, */
   const char *post; /* and its path for JSON; NULL: it has the two below */
-  const char
-      *path; /* what stands in front of the limiter's name, for proxies; NULL: nothing does */
+
+  /* What stands in front of the limiter's name, for proxies; NULL: nothing does. */
+  const char *path;
+
   /* 1 << weir_arg; what is needed is accepted, too. A key that is not needed may have keys in its place: that there is
    * one of them is looked at apart, in words of its own, and so it has always been of what resets. */
   unsigned needs, accepts;

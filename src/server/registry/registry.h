@@ -277,9 +277,10 @@ typedef struct weir_registry {
   /* Made where throttle.enabled; else NULL. Lives as long as the snapshot, and in later ones that
    * mean the same. */
   weir_throttle *throttle;
-  weir_message
-      *warnings;        /* what may not be meant, as weir_registry_warn() was told and found, ... */
-  size_t warning_count; /* ... as far as there was room */
+
+  /* What may not be meant, as weir_registry_warn() was told and found, as far as there was room. */
+  weir_message *warnings;
+  size_t warning_count;
 
   atomic_size_t holders;
   weir_hash_table by_name;       /* of pointers to weir_named */

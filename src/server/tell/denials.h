@@ -15,10 +15,10 @@ enum { WEIR_DENIAL_SECRET_BYTES = 16, WEIR_DENIAL_KEY_BYTES = 96 };
 
 /* The log of all loops. */
 typedef struct weir_denial_log {
-  unsigned char
-      secret[WEIR_DENIAL_SECRET_BYTES]; /* this process's: hashes mean nothing elsewhere */
-  _Atomic uint64_t logged;              /* the second, and behind it how many of it */
-  _Atomic uint64_t left_out;            /* not logged, and not yet said */
+  /* Of this process: hashes mean nothing elsewhere. */
+  unsigned char secret[WEIR_DENIAL_SECRET_BYTES];
+  _Atomic uint64_t logged;                         /* the second, and behind it how many of it */
+  _Atomic uint64_t left_out;                       /* not logged, and not yet said */
   _Atomic uint64_t limits_logged, limits_left_out; /* the same of limits of keys */
 } weir_denial_log;
 

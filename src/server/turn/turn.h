@@ -351,8 +351,9 @@ void weir_parts_return(weir_turn *turn, weir_answer *answer);
 /* The meaning of a request: the limiter that answers it, or the list that its key stands in. */
 typedef struct weir_meaning {
   weir_target target;
-  const weir_named
-      *named;         /* NULL: the request brought its rule, or no limiter has its name any more */
+
+  /* NULL: the request brought its rule, or no limiter has its name any more. */
+  const weir_named *named;
   const char *prefix; /* the bytes that lead the key */
   size_t prefix_length;
   const weir_config_store *store; /* of the limiter */

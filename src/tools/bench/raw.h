@@ -24,8 +24,9 @@ typedef enum weir_bench_protocol {
 /* The servers behind a URL. */
 typedef struct weir_bench_target {
   weir_bench_protocol via;
-  char
-      limiter[WEIR_BENCH_LIMITER_BYTES]; /* of a server of weir: who decides there, or DOMAIN/KEY */
+
+  /* Of a server of weir: its limiter, or DOMAIN/KEY. */
+  char limiter[WEIR_BENCH_LIMITER_BYTES];
   bool redis;
   bool raw; /* a raw loop can talk to it: no TLS, and not within this process */
   size_t host_count;

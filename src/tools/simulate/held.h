@@ -31,8 +31,9 @@ typedef struct weir_span {
 
 typedef struct weir_spans {
   uint64_t count;
-  size_t
-      most; /* in memory at once: WEIR_SPANS_MOST, or what was set before the first; 16 at least */
+
+  /* In memory at once: WEIR_SPANS_MOST, or what was set before the first; 16 at least. */
+  size_t most;
   weir_span *memory; /* the latest; once there is a file: what was read of it */
   size_t used, room;
   FILE *file; /* `most` at a time, each time sorted, and in the end all; NULL: memory is enough */
