@@ -403,6 +403,64 @@ static void reading_costs_a_trip_where_it_must(void **state) {
   }
 }
 
+/* What is taken off a key's line together, and what that costs in round trips, goes by the limit that decides it,
+ * be that above the rule's or below. */
+enum { BATCH = 40 };
+
+static uint64_t trips_of_batch(world *w, int64_t limit, int *allowed) {
+  weir_limiter_counts before = {.size = sizeof before}, after = {.size = sizeof after};
+  weir_limiter *limiters[BATCH];
+  weir_request requests[BATCH];
+  const weir_extra *extras[BATCH];
+  weir_extra said = WEIR_EXTRA_INIT;
+  weir_message why = {""};
+  said.limit = limit;
+  for (int i = 0; i < BATCH; i++) {
+    limiters[i] = w->limiter;
+    requests[i] = ask(1, 0);
+    extras[i] = &said;
+  }
+  weir_limiter_read_counts(w->limiter, &before);
+  if (weir_decide_extra(limiters, requests, limit != 0 ? extras : NULL, BATCH, &why) != WEIR_OK)
+    fail_msg("%s", why.text);
+  weir_limiter_read_counts(w->limiter, &after);
+  *allowed = 0;
+  for (int i = 0; i < BATCH; i++)
+    *allowed += requests[i].decision.allowed;
+  return after.round_trips - before.round_trips;
+}
+
+static void a_group_goes_by_the_limit_that_decides_it(void **state) {
+  static const char *const kinds[] = {"fixed-window", "sliding-window", "quota", "token-bucket"};
+  static const int64_t limits[][2] = {{8, 900}, {900, 8}};
+  weir_limiter_options options = reading(), plain = patient();
+  (void)state;
+  for (int n = 0; n < (STORES - 2) * 4 * 2 * 2; n++) {
+    int store = 2 + n / 16;
+    const char *kind = kinds[n / 4 % 4];
+    const int64_t *limit = limits[n / 2 % 2];
+    bool is_set = n % 2 == 1;
+    char urls[2][STORE_URL_BYTES], text[TEXT_BYTES];
+    world limited, ruled;
+    int allowed, as_rule;
+    snprintf(text, sizeof text, "%s:%" PRId64 "/1m,name=g,most=1000", kind, limit[1]);
+    world_open(&ruled, stores_url(store, urls[0]), text, &plain);
+    snprintf(text, sizeof text, "%s:%" PRId64 "/1m,name=g,most=1000", kind, limit[0]);
+    world_open(&limited, stores_url(store, urls[1]), text, is_set ? &options : &plain);
+    if (is_set) set(limited.limiter, "k", WEIR_KEY_LIMIT_NUMBER, limit[1]);
+    assert_true(take(limited.limiter, is_set ? 0 : limit[1], 1).allowed);
+    assert_true(take(ruled.limiter, 0, 1).allowed);
+    uint64_t trips = trips_of_batch(&limited, is_set ? 0 : limit[1], &allowed);
+    uint64_t trips_as_rule = trips_of_batch(&ruled, 0, &as_rule);
+    if (trips != trips_as_rule || allowed != as_rule)
+      fail_msg("%s %s, %d in place of %d%s: %d trips, %d of the rule; %d allowed, %d of the rule",
+               stores[store].name, kind, (int)limit[1], (int)limit[0], is_set ? ", set" : "",
+               (int)trips, (int)trips_as_rule, allowed, as_rule);
+    world_close(&limited);
+    world_close(&ruled);
+  }
+}
+
 /* By the store's own clock, which no test moves. */
 static void wait_for_the_end_of(weir_limiter *limiter, const char *key) {
   weir_limit read = {.key = key, .key_length = strlen(key)};
@@ -765,6 +823,7 @@ int main(void) {
       cmocka_unit_test(neighbours_have_limits_of_their_own),
       cmocka_unit_test(places_are_entered_by_the_limit_of_their_key),
       cmocka_unit_test(reading_costs_a_trip_where_it_must),
+      cmocka_unit_test(a_group_goes_by_the_limit_that_decides_it),
       cmocka_unit_test(what_is_lost_is_believed_for_ten_minutes),
       cmocka_unit_test(a_key_without_a_record_may_be_denied),
       cmocka_unit_test(what_is_set_is_read_back),

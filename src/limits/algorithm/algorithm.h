@@ -286,6 +286,10 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
 weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
                               weir_operation *operations);
 
+/* Before it starts, of rules that have a most=: the largest cost that fits into an empty key under all of them, by
+ * the limit `asked` of its requests, or where that is 0 by what the memo knows of the key. */
+int64_t weir_machine_capacity(weir_machine *machine, const weir_memo *memo, int64_t asked);
+
 /* The key has another limit than was thought, which is known before what was charged is judged: by rules
  * that are windows and quotas. */
 void weir_machine_rule(weir_machine *machine, int64_t limit);

@@ -585,10 +585,14 @@ void weir_machine_rule(weir_machine *machine, int64_t limit) {
 }
 
 /* Of rules that have a most=: that of the requests, else that of the key. */
-static void machine_take_limit(weir_machine *machine, int64_t asked) {
-  int64_t ruled = weir_memo_limits_of(machine->stack, machine->frame.memo)->ruled;
-  int64_t limit = asked != 0 ? asked : ruled;
+static void machine_take_limit(weir_machine *machine, const weir_memo *memo, int64_t asked) {
+  int64_t limit = asked != 0 ? asked : weir_memo_limits_of(machine->stack, memo)->ruled;
   if (limit != machine->limit) machine_set_limit(machine, limit);
+}
+
+int64_t weir_machine_capacity(weir_machine *machine, const weir_memo *memo, int64_t asked) {
+  machine_take_limit(machine, memo, asked);
+  return weir_stack_least_capacity(machine->frame.stack);
 }
 
 /* Not for members, whose denials wait for the others, nor for what is never denied. */
@@ -608,7 +612,7 @@ static void machine_take_in(weir_machine *machine, const weir_memo *memo, weir_c
   else if (memo != frame->memo)
     memcpy(frame->memo, memo, machine->memo_bytes);
   frame->requests = requests;
-  if (machine->limited != NULL) machine_take_limit(machine, requests->ask.limit);
+  if (machine->limited != NULL) machine_take_limit(machine, frame->memo, requests->ask.limit);
 }
 
 weir_turn weir_machine_refuse(weir_machine *machine, int64_t now_us, const weir_memo *memo,

@@ -280,9 +280,8 @@ static void wrap(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
   weir_account *account = group->entry->account;
   roll(limiter, account);
-  if (!weir_continue_offer(&limiter->stack, account, group->requests, limiter->group_most,
-                           &group->paid))
-    return;
+  int64_t most = weir_group_most(limiter, group, group->requests);
+  if (!weir_continue_offer(&limiter->stack, account, group->requests, most, &group->paid)) return;
   memcpy(group->offered, group->paid.costs, sizeof group->offered);
   group->payment = (weir_claim){.next = group->requests,
                                 .ask = {.kind = WEIR_TAKE,

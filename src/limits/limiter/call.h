@@ -311,6 +311,11 @@ void weir_call_forget(struct weir_limiter *limiter, weir_memo_entry *entry);
 /* Makes the first who waits at a locked entry its leader, if anyone does. */
 void weir_call_pass_lead(const weir_call *call, weir_memo_entry *entry);
 
+/* Cost: the most that a group charges which begins with this request. Its entry is locked. Another limit of the
+ * key may show before it starts, or with its charge. */
+int64_t weir_group_most(const struct weir_limiter *limiter, const weir_group *group,
+                        const weir_claim *first);
+
 /* A request has its answer, or the reason why not. */
 void weir_call_finish(const weir_call *call, weir_waiting *request);
 

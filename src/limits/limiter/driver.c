@@ -157,6 +157,12 @@ static bool wrap(weir_call *call, weir_group *group) {
   return false;
 }
 
+int64_t weir_group_most(const weir_limiter *limiter, const weir_group *group,
+                        const weir_claim *first) {
+  if (group->machine->limited == NULL || limiter->stack.count_all) return limiter->group_most;
+  return weir_machine_capacity(group->machine, group->entry->memo, first->ask.limit);
+}
+
 /* Takes the next group off the key's line, the leader's own request first, and starts its machine.
  *
  * A group is stamped no earlier than any of its requests was made, and not with a time of before a
@@ -175,7 +181,8 @@ static void take_group(weir_call *call, const weir_waiting *leader) {
   unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   bool as_read = call->at.clock_steps == steps;
   if (entry->clock_steps != steps) weir_call_forget(limiter, entry);
-  group->requests = weir_memo_entry_take_group(entry, limiter->group_most);
+  group->requests =
+      weir_memo_entry_take_group(entry, weir_group_most(limiter, group, entry->first_waiting));
   for (weir_claim *request = group->requests; request != NULL; request = request->next) {
     weir_waiting *taken = weir_waiting_of(request);
     atomic_store_explicit(&taken->standing, WEIR_STANDING_TAKEN, memory_order_release);

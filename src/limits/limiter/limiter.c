@@ -186,8 +186,6 @@ static bool may_spare(const weir_stack *stack, size_t steered) {
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->process = weir_process_number;
 
-  /* What is denied goes back, so more than fits is charged in vain. Where denied requests stay
-   * charged all of them may as well go together; no rule with lanes is among those. */
   made->steered = weir_stack_steered(&made->stack);
   made->widest = &made->stack;
   if (made->steered < made->stack.count)

@@ -65,11 +65,15 @@ struct weir_limiter {
   weir_settings settings;
   weir_clock clock;
   int64_t deadline_us;
-  size_t memo_keys;   /* as the options say; else set by weir_limiter_finish() */
-  int64_t group_most; /* cost: the most that a group charges */
-  bool held;          /* some rule's places are held */
-  bool shared;        /* the rule divides its limit: every request names a tenant */
-  bool one_by_one;    /* every request is a group of its own: always under a log */
+  size_t memo_keys; /* as the options say; else set by weir_limiter_finish() */
+
+  /* Cost: the most that a group charges, of keys and requests without a limit of their own. What is denied goes
+   * back, so more than fits is charged in vain. Where denied requests stay charged all of them may as well go
+   * together; no rule with lanes is among those. */
+  int64_t group_most;
+  bool held;       /* some rule's places are held */
+  bool shared;     /* the rule divides its limit: every request names a tenant */
+  bool one_by_one; /* every request is a group of its own: always under a log */
 
   /* Of one request, by rule; 1 under a log, which has entries for them. */
   int64_t cost_most[WEIR_RULES_MOST];
