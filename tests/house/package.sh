@@ -45,8 +45,8 @@ END
 cp "$folder/stranger.c" "$folder/stranger.cpp"
 cp doctor.c "$folder"
 
-# The static library's objects hold plain code as well, which links in a moment. By pkg-config, below, one
-# program is optimised across files, as it comes.
+# The static library's objects hold plain code as well, which links in a moment. The program of the build, `weir`,
+# is optimised across files and links the same objects.
 "$cmake" -S "$folder" -B "$folder/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Debug \
   -DCMAKE_EXE_LINKER_FLAGS=-fno-lto
 "$cmake" --build "$folder/build"
@@ -57,7 +57,7 @@ done
 export PKG_CONFIG_PATH="$prefix/$libdir/pkgconfig"
 "$cxx" -o "$folder/shared" "$folder/stranger.cpp" $(pkg-config --cflags --libs weir)
 LD_LIBRARY_PATH="$prefix/$libdir" "$folder/shared"
-"$cxx" -o "$folder/static" "$folder/stranger.cpp" $(pkg-config --cflags weir) \
+"$cxx" -fno-lto -o "$folder/static" "$folder/stranger.cpp" $(pkg-config --cflags weir) \
   "$prefix/$libdir/libweir.a" $(pkg-config --static --libs weir | sed 's/-lweir\>//')
 "$folder/static"
 
