@@ -1,19 +1,22 @@
-"""The page /status in Chromium, which is to be had from Debian. Its clock is virtual, so that the
-page has polled a few times when its state is written down. And what a page of another origin can do
-to a server that asks for no token.
+"""The page /status in Chromium, which is to be had from Debian. A page is waited for by what it shows: in virtual
+time, a page that came slowly was written down before its script ran. And what a page of another origin can
+do to a server that asks for no token.
 
     WEIR_PROGRAM=build/dev/weir WEIR_CHROMIUM=chromium python3 tests/serve/test_browser.py
 
 WEIR_SHOTS=FOLDER keeps pictures, light, dark and narrow, to look at."""
 
+import base64
 import html
 import http.server
+import json
 import os
 import pathlib
 import re
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 import urllib.request
 
@@ -21,7 +24,7 @@ from server import BASE, PATIENCE_S, Server
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
-         "--disable-dev-shm-usage", "--virtual-time-budget=8000"]
+         "--disable-dev-shm-usage", "--remote-debugging-pipe"]
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"> m\u00fcller".encode()
 PAGE = pathlib.Path(__file__).parents[2] / "src/server/serve/status.html"
 CONFIG = BASE.replace("limiters:\n", """  away: {url: "redis://127.0.0.1:1?timeout=1s", fallback: allow}
@@ -31,31 +34,91 @@ limiters:
 """)
 
 
-def browse(server, *flags):
-    return look("http://127.0.0.1:%d/status" % server.ports["admin"][0], *flags)
+class Chromium:
+    """One that shows a page, and is asked by the protocol of its developer tools: JSON, each message ended by a 0."""
+
+    def __init__(self, url, *flags):
+        self.folder = tempfile.TemporaryDirectory(prefix="weir-chromium-", ignore_cleanup_errors=True)
+        self.said = tempfile.TemporaryFile()
+        (theirs, ours), (self.answers, answers) = os.pipe(), os.pipe()
+        self.process = subprocess.Popen(
+            ["bash", "-c", 'exec "$@" 3<&%d 4>&%d' % (theirs, answers), "bash", os.environ["WEIR_CHROMIUM"], *FLAGS,
+             "--user-data-dir=" + self.folder.name, *flags, url],
+            stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said, pass_fds=(theirs, answers))
+        os.close(theirs)
+        os.close(answers)
+        self.requests, self.left, self.number, self.session = ours, b"", 0, {}
+        self.watch = threading.Timer(4 * PATIENCE_S, self.process.kill)  # then `read` finds an end
+        self.watch.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.requests)  # it ends, and its helpers with it
+        self.process.wait()
+        self.watch.cancel()
+        os.close(self.answers)
+        self.said.close()
+        self.folder.cleanup()
+
+    def read(self):
+        while b"\0" not in self.left:
+            some = os.read(self.answers, 1 << 16)
+            if not some:
+                self.said.seek(0)
+                raise AssertionError("chromium ended: " + self.said.read().decode("utf-8", "replace"))
+            self.left += some
+        message, _, self.left = self.left.partition(b"\0")
+        return json.loads(message)
+
+    def ask(self, method, **params):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": params, **self.session}
+        os.write(self.requests, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self.read()
+            if answer.get("id") == self.number:
+                return answer.get("result", {})
+
+    def attach(self):
+        """To its page, once there is one."""
+        while True:
+            for target in self.ask("Target.getTargets")["targetInfos"]:
+                if target["type"] == "page":
+                    attached = self.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+                    self.session = {"sessionId": attached["sessionId"]}
+                    return
+            time.sleep(0.1)
+
+    def dom(self):
+        """Nothing between one document and the next."""
+        asked = self.ask("Runtime.evaluate", expression="document.documentElement.outerHTML", returnByValue=True)
+        return asked.get("result", {}).get("value", "")
 
 
-def look(url, *flags):
-    """Chromium's output, in files: a helper of its that ends late would hold a pipe open."""
-    with tempfile.TemporaryDirectory(prefix="weir-chromium-", ignore_cleanup_errors=True) as folder, \
-            tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
-        try:
-            status = subprocess.run([os.environ["WEIR_CHROMIUM"], *FLAGS, "--user-data-dir=" + folder, *flags, url],
-                                    stdin=subprocess.DEVNULL, stdout=told, stderr=said,
-                                    timeout=4 * PATIENCE_S).returncode
-        except subprocess.TimeoutExpired:
-            status = "in vain"
-        told.seek(0)
-        said.seek(0)
-        if status != 0:
-            raise AssertionError("chromium ended %s: %s" % (status, said.read().decode("utf-8", "replace")))
-        return told.read().decode("utf-8")
+def look(url, shown, *flags, shot=None):
+    """What the page is as soon as `shown` is true of it; and a picture of it, where one is wanted."""
+    with Chromium(url, *flags) as chromium:
+        chromium.attach()
+        end = time.monotonic() + 3 * PATIENCE_S
+        while not shown(dom := chromium.dom()):
+            if time.monotonic() > end:
+                raise AssertionError("never shown: " + dom)
+            time.sleep(0.2)
+        if shot is not None:
+            pathlib.Path(shot).write_bytes(base64.b64decode(chromium.ask("Page.captureScreenshot")["data"]))
+        return dom
+
+
+def browse(server, shown, *flags, shot=None):
+    return look("http://127.0.0.1:%d/status" % server.ports["admin"][0], shown, *flags, shot=shot)
 
 
 def text_of(dom, name):
     """The text of the element with this id."""
     found = re.search(r'<(\w+)[^>]* id="%s"[^>]*>(.*?)</\1>' % name, dom, re.DOTALL)
-    return html.unescape(re.sub(r"<[^>]+>", " ", found.group(2)))
+    return html.unescape(re.sub(r"<[^>]+>", " ", found.group(2))) if found else ""
 
 
 # Parts that are wider than their frame, once there are figures; and cells that lost their heads.
@@ -122,13 +185,15 @@ class Load:
 
 class Page(unittest.TestCase):
     def test_figures_are_shown(self):
+        def shown(dom):  # two polls at least
+            return "a store is away</title>" in dom and re.search(r"Decisions\s+[\d.,]+\s+a second", text_of(dom, "tiles"))
         with Server(CONFIG) as server, Load(server):
-            dom = browse(server, "--dump-dom")
+            dom = browse(server, shown)
             for name, flags in (("light", []), ("dark", ["--blink-settings=preferredColorScheme=0"]),
                                 ("narrow", ["--window-size=500,1400"])):
                 if "WEIR_SHOTS" in os.environ:
-                    browse(server, "--screenshot=%s/%s.png" % (os.environ["WEIR_SHOTS"], name),
-                           "--window-size=1200,1250", *flags)
+                    browse(server, shown, "--window-size=1200,1250", *flags,
+                           shot="%s/%s.png" % (os.environ["WEIR_SHOTS"], name))
         self.assertIn("<title>weir: serving, a store is away</title>", dom)
         self.assertIn("in this process", text_of(dom, "stores"))
         self.assertRegex(text_of(dom, "stores"), r"127\.0\.0\.1:1\s+away\s+(away|being tried)")
@@ -136,7 +201,6 @@ class Page(unittest.TestCase):
             self.assertIn(name, text_of(dom, "limiters"))
         self.assertIn(HOSTILE.decode(), text_of(dom, "keys"))
         self.assertNotIn("<img", dom)
-        self.assertRegex(text_of(dom, "tiles"), r"Decisions\s+[\d.,]+\s+a second")  # two polls at least
         self.assertRegex(dom, r'<polyline points="[\d.]+,[\d.]+ ')
 
     def test_classes_and_tenants_are_shown(self):
@@ -148,7 +212,7 @@ class Page(unittest.TestCase):
             client.ask("WEIR.TAKE", "jobs", "k", "CLASS", "batch")
             client.ask("WEIR.TAKE", "pool", "the pool", "TENANT", "north")
             client.close()
-            dom = browse(server, "--dump-dom")
+            dom = browse(server, lambda dom: "north" in text_of(dom, "tenants"))
         self.assertIn("batch: 1 allowed, 0 denied", text_of(dom, "limiters"))
         self.assertRegex(text_of(dom, "tenants"), r"north\s+the pool\s+pool\s")
         self.assertIn("none", text_of(dom, "stopped"))
@@ -160,13 +224,13 @@ class Page(unittest.TestCase):
             told = urllib.request.urlopen("http://127.0.0.1:%d/status.json" % server.ports["admin"][0]).read()
         text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", PAGE.read_text(encoding="utf-8"))
         base = serve_pages(self, {"/": (text + MEASURE).encode(), "/status.json": told})
-        dom = look(base, "--dump-dom", "--window-size=500,1400")
+        dom = look(base, re.compile(r"<title>(fits|not) ").search, "--window-size=500,1400")
         self.assertRegex(re.search(r"<title>(\w+ [^<]*)</title>", dom).group(1), r"\Afits \d+ tables\Z")
 
     def test_a_token_is_asked_for(self):
         admin = 'admin: {address: "127.0.0.1:0"'
         with Server(BASE.replace(admin, admin + ', auth: "s3cret-token"')) as server:
-            dom = browse(server, "--dump-dom")
+            dom = browse(server, lambda dom: "<title>weir: a token" in dom)
         self.assertIn('<title>weir: a token is needed</title>', dom)
         self.assertNotRegex(dom, r'<form id="login"[^>]* hidden')
         self.assertRegex(dom, r'<div id="figures" hidden')
@@ -216,8 +280,7 @@ class Foreign(unittest.TestCase):
             client = server.connect()
             client.ask("WEIR.TAKE", "api", "victim")
             page = FOREIGN.replace("HTTP", str(server.ports["http"][0])).replace("ADMIN", str(server.ports["admin"][0]))
-            dom = look(serve_pages(self, {"/": page.encode()}), "--dump-dom")
-            self.assertIn("<title>done</title>", dom)
+            dom = look(serve_pages(self, {"/": page.encode()}), lambda dom: "<title>done</title>" in dom)
             left = client.ask("WEIR.PEEK", "api", "victim")
             self.assertEqual(left[left.index("remaining") + 1], 2, dom)
             client.close()
