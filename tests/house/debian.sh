@@ -28,7 +28,9 @@ expect() {
 
 # --- what is in them
 
-DEB_BUILD_OPTIONS=noopt sh ../../src/packaging/deb.sh "$folder" >"$folder/log" 2>&1 || fail "$(tail -n 50 "$folder/log")"
+# Debugging symbols would be compiled to be stripped.
+DEB_BUILD_OPTIONS=noopt DEB_CFLAGS_STRIP=-g sh ../../src/packaging/deb.sh "$folder" >"$folder/log" 2>&1 ||
+  fail "$(tail -n 50 "$folder/log")"
 lintian --fail-on error,warning "$folder"/*.deb >"$folder/said" 2>&1 || fail "$(cat "$folder/said")"
 [ "$(ls "$folder"/*.deb | wc -l)" = 5 ] || fail "not five packages: $(ls "$folder")"
 for library in libc6 libhiredis libmemcached libsodium libssl; do
