@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "mutants.h"
 #include "ranges.h"
@@ -93,13 +94,21 @@ static struct seen *place_of(struct seen *table, size_t mask, const struct seen 
   return &table[at];
 }
 
+static void drop_table(struct search *search) {
+  if (search->seen != NULL) munmap(search->seen, (search->mask + 1) * sizeof *search->seen);
+}
+
+/* Each state falls somewhere else: on small pages it takes as long to find the page as the state. */
 static bool make_table(struct search *search, size_t size) {
-  struct seen *larger = calloc(size, sizeof *larger);
-  if (larger == NULL) return false;
+  size_t bytes = size * sizeof(struct seen);
+  struct seen *larger =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (larger == MAP_FAILED) return false;
+  madvise(larger, bytes, MADV_HUGEPAGE); /* a kernel may have none */
   for (size_t i = 0; search->seen != NULL && i <= search->mask; i++)
     if (search->seen[i].a != 0 || search->seen[i].b != 0)
       *place_of(larger, size - 1, &search->seen[i]) = search->seen[i];
-  free(search->seen);
+  drop_table(search);
   search->seen = larger;
   search->mask = size - 1;
   return true;
@@ -149,11 +158,12 @@ static bool descend(struct search *search, int depth, struct sums sums, struct c
   struct model *model = &search->model;
   struct step steps[STEPS_MOST];
   if (depth > search->deepest) search->deepest = depth;
+  struct seen hash = hash_of(sums);
+  if (fails(search, depth)) return true;
+  if (visited(search, &hash)) return fails(search, depth);
   size_t count = world_steps(model, steps);
   if (count == 0) check_end(model);
   if (fails(search, depth)) return true;
-  struct seen hash = hash_of(sums);
-  if (visited(search, &hash)) return fails(search, depth);
   for (size_t i = 0; i < count; i++) {
     search->path[depth] = steps[i];
     world_apply(model, steps[i]);
@@ -372,7 +382,7 @@ bool explore(const struct scope *scope, const struct mutant *mutant, bool shorte
   free(search->beginning);
   free(search->saved);
   free(search->changes);
-  free(search->seen);
+  drop_table(search);
   free(search);
   return ready;
 }
