@@ -418,6 +418,38 @@ static void a_member_may_be_unlimited(void **state) {
     }
 }
 
+/* A key that has used all that any may have, and was denied shortly before it is read to be unlimited: by a peek. Neither a
+ * member of a decision, for which what is known answers, nor a request alone is told that denial. */
+static void no_denial_of_before_answers_for_it(void **state) {
+  static const char *const firsts[] = {"fixed-window:1/1h,name=a,most=1",
+                                       "fixed-window:1/1h,name=a,most=1,lease=1s"};
+  weir_limiter_options options = reading(), plain = patient();
+  options.limits_us = SECOND_US / 100;
+  (void)state;
+  for (int store = 0; store < STORES; store++)
+    for (int n = 0; n < 4; n++) {
+      char url[STORE_URL_BYTES];
+      weir_request requests[2];
+      world w;
+      world_open(&w, stores_url(store, url), firsts[n / 2], &options);
+      weir_limiter *other = world_limiter(&w, "fixed-window:3/1h,name=b", &plain);
+      weir_limiter *writer = world_limiter(&w, firsts[0], &plain);
+      assert_true(world_take(&w, "k", 1).allowed);
+      assert_false(world_take(&w, "k", 1).allowed);
+      assert_false(take_all(w.limiter, other, requests));
+      set(writer, "k", WEIR_KEY_LIMIT_UNLIMITED);
+      world_set(&w, options.limits_us);
+      assert_int_equal(world_peek(&w, "k", 1).source, WEIR_SOURCE_UNLIMITED);
+      if (n % 2 == 0)
+        assert_true(take_all(w.limiter, other, requests));
+      else
+        assert_int_equal(world_take(&w, "k", 1).source, WEIR_SOURCE_UNLIMITED);
+      weir_limiter_destroy(writer);
+      weir_limiter_destroy(other);
+      world_close(&w);
+    }
+}
+
 /* --- what it costs, and while the store is away ------------------------------------------------
  */
 
@@ -475,6 +507,64 @@ static void a_key_that_is_known_to_be_unlimited_stays_so(void **state) {
   world_close(&w);
 }
 
+/* What an account owes is paid in parts, with groups of its key. One of these reads that the key has become
+ * unlimited, and is decided anew: with one payment, as all others. */
+static void what_is_owed_of_an_unlimited_key_is_paid_once(void **state) {
+  static const char free[] = "fixed-window:9/1m,name=a,most=100",
+                    counts[] = "fixed-window:50/1m,name=b";
+  weir_limiter_options plain = {.deadline_us = AWAY_DEADLINE_US};
+  weir_limiter_options options = {
+      .deadline_us = AWAY_DEADLINE_US, .limits_us = SECOND_US, .peers = 1};
+  char rules[TEXT_BYTES];
+  world w;
+  (void)state;
+  snprintf(rules, sizeof rules, "%s;%s", free, counts);
+  away_open_with(&w, rules, &options);
+  weir_limiter *writer = world_limiter(&w, rules, &plain);
+  away_take(&w, "k", 1);
+  the_fake.trouble = FAKE_AWAY;
+  assert_true(take_each(w.limiter, 1, 30).allowed);
+  the_fake.trouble = FAKE_WELL;
+  away_take(&w, "k", 1);
+  away_expect(&w, 31, 1 + 9 - 1, 0); /* a group charges 9 at the most */
+  set(writer, "k", WEIR_KEY_LIMIT_UNLIMITED);
+  world_set(&w, SECOND_US);
+  weir_decision taken = world_take(&w, "k", 2);
+  assert_true(taken.allowed);
+  assert_int_equal(taken.source, WEIR_SOURCE_UNLIMITED);
+  away_expect(&w, 31, 31, 0); /* now 50 */
+  assert_int_equal(away_remaining(&w, free, "k"), 9 - 3);
+  assert_int_equal(away_remaining(&w, counts, "k"), 50 - 1 - 1 - 2 - 30);
+  weir_limiter_destroy(writer);
+  world_close(&w);
+}
+
+/* For a second after an outage a process goes on to hold its share; of a key that has become unlimited there is
+ * nothing to hold, also while its record is read once more. */
+static void an_unlimited_key_is_not_held(void **state) {
+  weir_limiter_options plain = {.deadline_us = AWAY_DEADLINE_US};
+  weir_limiter_options options = {
+      .deadline_us = AWAY_DEADLINE_US, .limits_us = SECOND_US / 10, .peers = 4};
+  static const char rule[] = "fixed-window:9/1m,name=h,most=100";
+  world w;
+  (void)state;
+  away_open_with(&w, rule, &options);
+  weir_limiter *writer = world_limiter(&w, rule, &plain);
+  away_take(&w, "k", 1);
+  assert_int_equal(away_admits(&w, "k", 5), 2);
+  world_set(&w, 10 * SECOND_US);
+  away_withheld(&w, "k", 1);
+  set(writer, "k", WEIR_KEY_LIMIT_UNLIMITED);
+  world_set(&w, 10 * SECOND_US + options.limits_us);
+  assert_int_equal(world_peek(&w, "k", 1).source, WEIR_SOURCE_UNLIMITED);
+  for (int i = 2; i < 9; i++) {
+    world_set(&w, 10 * SECOND_US + i * options.limits_us);
+    assert_int_equal(world_take(&w, "k", 5).source, WEIR_SOURCE_UNLIMITED);
+  }
+  weir_limiter_destroy(writer);
+  world_close(&w);
+}
+
 static void rules_that_share_a_log_have_no_unlimited_keys(void **state) {
   weir_limiter_options options = reading();
   char url[STORE_URL_BYTES];
@@ -498,8 +588,11 @@ int main(void) {
       cmocka_unit_test(an_unlimited_key_needs_no_places),
       cmocka_unit_test(a_reservation_ends_where_it_was_charged),
       cmocka_unit_test(a_member_may_be_unlimited),
+      cmocka_unit_test(no_denial_of_before_answers_for_it),
       cmocka_unit_test(an_unlimited_key_costs_a_get_in_each_time),
       cmocka_unit_test(a_key_that_is_known_to_be_unlimited_stays_so),
+      cmocka_unit_test(what_is_owed_of_an_unlimited_key_is_paid_once),
+      cmocka_unit_test(an_unlimited_key_is_not_held),
       cmocka_unit_test(rules_that_share_a_log_have_no_unlimited_keys),
   };
   stores_start();
