@@ -89,6 +89,37 @@ static void a_blocked_key_stays_blocked(void **state) {
   world_close(&w);
 }
 
+/* The other one's rule lacks the tier, and so went by no record. This one's has it. */
+static void a_tier_that_was_unknown_may_be_known_now(void **state) {
+  static const char lacks[] = "fixed-window:20/1m,most=100,name=n",
+                    has[] = "fixed-window:20/1m,most=100,name=n,tiers=gold:50";
+  weir_limit gold = {.key = "k", .key_length = 1};
+  (void)state;
+  world w;
+  weir_limiter_options options = {.size = sizeof options,
+                                  .deadline_us = AWAY_DEADLINE_US,
+                                  .clock = hand_clock_as_clock(&w.clock),
+                                  .fallback = WEIR_FALLBACK_ALLOW,
+                                  .flags = WEIR_ABSENT_DENIES,
+                                  .limits_us = SECOND_US};
+  away_open(&w, "fixed-window:1/1m", 2);
+  weir_limiter *before, *next, *writer;
+  assert_int_equal(weir_limiter_create(w.store, lacks, &options, &before, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_create(w.store, has, &options, &writer, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_create(w.store, has, &options, &next, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_parse_limit(writer, "gold", 4, &gold, NULL), WEIR_OK);
+  assert_int_equal(weir_limiter_set_limits(writer, &gold, 1, NULL), WEIR_OK);
+  assert_int_equal(admit(before, 3), 0);
+  assert_int_equal(weir_limiter_follow(next, before, NULL), WEIR_OK);
+  the_fake.trouble = FAKE_AWAY;
+  assert_int_equal(admit(next, 3), 3);
+  the_fake.trouble = FAKE_WELL;
+  weir_limiter_destroy(writer);
+  weir_limiter_destroy(next);
+  weir_limiter_destroy(before);
+  world_close(&w);
+}
+
 /* It was alone: so is this one. */
 static void a_share_goes_on(void **state) {
   world w;
@@ -186,6 +217,7 @@ int main(void) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_admitted_counts_on),
       cmocka_unit_test(a_blocked_key_stays_blocked),
+      cmocka_unit_test(a_tier_that_was_unknown_may_be_known_now),
       cmocka_unit_test(a_share_goes_on),
       cmocka_unit_test(leases_may_come_and_go),
       cmocka_unit_test(it_can_follow_nobody_again),
