@@ -197,6 +197,40 @@ static void other_rules_count_on(void **state) {
   }
 }
 
+/* --- settling ------------------------------------------------------------------------------------
+ */
+
+/* A bucket that has admitted much may lose more of what is charged ahead. How much is held after a charge behind the
+ * use of a lot: by a request, or by a settlement. */
+static int64_t held_behind(int store, bool settles) {
+  weir_decision taken;
+  held h;
+  hold_some(&h, store, rules[WINDOWS]);
+  for (int i = 0; i < 20; i++)
+    assert_true(world_take(&h.w, "k", LIMIT / 20).allowed);
+  lease_fill(&h.w, "k", HELD);
+  taken = world_take(&h.w, "k", 1);
+  uint64_t used = lease_counts(h.w.limiter).lease_used;
+  if (settles)
+    assert_int_equal(weir_limiter_settle(h.w.limiter, "k", 1, 2, &taken, NULL), WEIR_OK);
+  else
+    assert_true(world_take(&h.w, "k", 1).allowed);
+  assert_int_equal(lease_counts(h.w.limiter).lease_used, used + 1);
+  assert_true(world_take(&h.w, "k", lease_held(h.w.limiter) + 1).allowed);
+  int64_t left = lease_held(h.w.limiter);
+  let_go(&h);
+  return left;
+}
+
+static void a_settlement_from_a_lot_goes_by_the_limit_of_its_key(void **state) {
+  (void)state;
+  for (int store = 0; store < STORES; store++) {
+    int64_t left = held_behind(store, false);
+    assert_true(left > LIMIT / 100);
+    assert_int_equal(held_behind(store, true), left);
+  }
+}
+
 /* --- other limits -------------------------------------------------------------------------------
  */
 
@@ -252,6 +286,7 @@ int main(void) {
       cmocka_unit_test(who_blocks_a_key_gives_its_lots_back),
       cmocka_unit_test(an_unlimited_key_gives_its_lots_back),
       cmocka_unit_test(other_rules_count_on),
+      cmocka_unit_test(a_settlement_from_a_lot_goes_by_the_limit_of_its_key),
       cmocka_unit_test(what_is_held_under_a_lower_limit_is_used_up),
       cmocka_unit_test(classes_go_by_the_limit_of_their_key),
   };
