@@ -440,6 +440,44 @@ static void what_a_lot_leaves_goes_back(void **state) {
   on_each_store(lots_end_with_their_cell);
 }
 
+/* The cell ends while a request is looked for, before it is charged: what its tenant held was of no use in the next
+ * one, so it asks again, and leaves its group with nobody in it. */
+static world *crossing;
+
+static void end_cell_and_execute(void *handle, weir_operation *operations, size_t count,
+                                 int64_t deadline_us, weir_message *message) {
+  world_set(crossing, 20 * SECOND_US);
+  executes->exec(handle, operations, count, deadline_us, message);
+}
+
+static void all_of_a_group_ask_again(world *w) {
+  if (w->store->backend->traits & WEIR_TRAIT_IMMEDIATE) return; /* it would be late there */
+  weir_limiter *limiter = one_of(w, rule_with, 1);
+  weir_backend slow = *w->store->backend;
+  weir_limiter_counts counts = {.size = sizeof counts};
+  int64_t held;
+  world_set(w, 19 * SECOND_US);
+  lend_all(limiter);
+  do {
+    assert_true(take(limiter, "pool", "a", 1));
+    weir_limiter_read_counts(limiter, &counts);
+    held = (int64_t)(counts.leased - counts.lease_used);
+  } while (held < 2);
+  assert_false(take(limiter, "pool", "a", 600)); /* so the next one is looked for */
+  executes = w->store->backend;
+  slow.exec = end_cell_and_execute;
+  w->store->backend = &slow;
+  crossing = w;
+  assert_true(take(limiter, "pool", "a", held + 1));
+  w->store->backend = executes;
+  close_without_loss(limiter);
+}
+
+static void who_meets_the_end_of_a_cell_asks_again(void **state) {
+  (void)state;
+  on_each_store(all_of_a_group_ask_again);
+}
+
 /* Of those who are not named as well, once they were seen. */
 static void others_have_lots(world *w) {
   static const char *const text =
@@ -734,6 +772,7 @@ int main(void) {
       cmocka_unit_test(lots_spare_operations),
       cmocka_unit_test(floors_hold_with_lots),
       cmocka_unit_test(what_a_lot_leaves_goes_back),
+      cmocka_unit_test(who_meets_the_end_of_a_cell_asks_again),
       cmocka_unit_test(who_is_not_named_has_lots),
       cmocka_unit_test(a_change_by_way_of_lesser_floors_keeps_both_promises),
       cmocka_unit_test(a_change_at_once_has_the_floors_of_both),
