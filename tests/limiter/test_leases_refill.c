@@ -433,6 +433,80 @@ static void what_was_due_is_not_refilled_afterwards(void **state) {
   lease_close(&w);
 }
 
+/* --- a record that cannot be read ------------------------------------------------------------------
+ */
+
+/* A refill is about to read the record of its key, when two requests for it come: one looks for more
+ * than is held; so the other, which a lot covers, waits behind it. */
+typedef struct meeting {
+  weir_limiter *limiter;
+  weir_request requests[2];
+  pthread_t thread;
+} meeting;
+static meeting *_Atomic met;
+
+static void *ask_two(void *context) {
+  meeting *own = context;
+  weir_limiter *limiters[] = {own->limiter, own->limiter};
+  own->requests[0] =
+      (weir_request){.key = "k", .key_length = 1, .cost = 5000, .flags = WEIR_REQUEST_PEEK};
+  own->requests[1] = (weir_request){.key = "k", .key_length = 1, .cost = 1};
+  weir_decide_together(limiters, own->requests, 2, NULL);
+  return NULL;
+}
+
+static size_t waiting_in_line(weir_limiter *limiter) {
+  weir_memo_entry *entry = weir_limiter_lock(limiter, "k", 1);
+  size_t count = 0;
+  for (const weir_claim *request = entry->first_waiting; request != NULL; request = request->next)
+    count++;
+  weir_lock_leave(&entry->shard->lock);
+  return count;
+}
+
+/* NOLINTBEGIN(bugprone-reserved-identifier): the linker wants these names */
+void __real_weir_call_run(weir_call *first);
+void __wrap_weir_call_run(weir_call *first);
+
+void __wrap_weir_call_run(weir_call *first) {
+  meeting *own = met;
+  if (own != NULL && first->batch[0].claim.ask.kind == WEIR_REFILL) {
+    met = NULL;
+    assert_int_equal(pthread_create(&own->thread, NULL, ask_two, own), 0);
+    for (int i = 0; i < 100000 && waiting_in_line(own->limiter) < 3; i++)
+      sleep_us(100);
+  }
+  __real_weir_call_run(first);
+}
+/* NOLINTEND(bugprone-reserved-identifier) */
+
+/* The reading fails when the record that was known is too old: no lot of before admits anything then. */
+static void nothing_is_admitted_behind_a_reading_that_failed(void **state) {
+  world w;
+  meeting own = {0};
+  int64_t next_us;
+  (void)state;
+  open_far(&w, "fixed-window:%d/1h,lease=1s,most=%d", 100000, SECOND_US);
+  lease_fill(&w, "k", 20);
+  renew(&w);
+  assert_int_equal(take_at(&w, 600000).source, WEIR_SOURCE_LOCAL); /* the record is to be read */
+  int64_t held = lease_held(w.limiter);
+  own.limiter = w.limiter;
+  met = &own;
+  trip_us = 500000;
+  the_fake.before = take_a_while;
+  fake_fail_next(WEIR_GET, WEIR_NOT_SENT, false);
+  (void)weir_limiter_renew(w.limiter, &next_us, NULL);
+  the_fake.before = NULL;
+  assert_null(met);
+  pthread_join(own.thread, NULL);
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(own.requests[i].status, WEIR_UNAVAILABLE);
+  assert_int_equal(lease_held(w.limiter), held);
+  assert_true(take_at(&w, 0).allowed);
+  lease_close(&w);
+}
+
 /* --- the limiter's thread ------------------------------------------------------------------------ */
 
 static weir_limiter *open_with_thread(const char *rule, weir_store **store) {
@@ -518,6 +592,7 @@ int main(void) {
       cmocka_unit_test(the_next_window_of_an_idle_key_is_not_charged),
       cmocka_unit_test(what_a_refill_brings_goes_back_too),
       cmocka_unit_test(what_was_due_is_not_refilled_afterwards),
+      cmocka_unit_test(nothing_is_admitted_behind_a_reading_that_failed),
       cmocka_unit_test(the_thread_refills_while_requests_come),
       cmocka_unit_test(the_thread_sleeps_past_nothing_that_is_due),
   };
