@@ -12,7 +12,7 @@ import unittest
 
 from server import PATIENCE_S, PROGRAM, Client, Server, Store, await_that, command, http
 
-RULE = "sliding-window:100/1m,most=5000"
+RULE = "sliding-window:100/1m,most=5000,tiers=gold:900"
 SERVERS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 3
 SEEN_S = 1 + 0.05  # T, and what this test takes between two rounds; the longest answer comes on top
 CONFIG = """listen:
@@ -69,10 +69,12 @@ class Limits(unittest.TestCase):
             for client in clients:
                 self.assertEqual(self.take(client, "api", "alice")["limit"], 100)
             took = []
-            for words, wanted in ((("5000/1m",), lambda one: one["limit"] == 5000 and one["allowed"] == 1),
-                                  (("blocked",), lambda one: one["allowed"] == 0 and one["retry_after_us"] == -1),
-                                  (("7",), lambda one: one["limit"] == 7 and one["allowed"] == 0)):
-                limit(store, "set", "api:alice", *words)
+            for word, wanted in (("5000/1m", lambda one: one["limit"] == 5000 and one["source"] != "unlimited"),
+                                 ("blocked", lambda one: one["allowed"] == 0 and one["retry_after_us"] == -1),
+                                 ("gold", lambda one: one["limit"] == 900),
+                                 ("unlimited", lambda one: one["allowed"] == 1 and one["source"] == "unlimited"),
+                                 ("7", lambda one: one["limit"] == 7 and one["allowed"] == 0)):
+                limit(store, "set", "api:alice", word)
                 took.append(self.await_limit(clients, wanted))
             limit(store, "unset", "api:alice")
             took.append(self.await_limit(clients, lambda one: one["limit"] == 100))
