@@ -229,9 +229,7 @@ static weir_status check_extra_size(const weir_extra *extra, weir_message *messa
 }
 
 static weir_status refuse_without_tenant(const weir_limiter *limiter, weir_message *message) {
-  weir_message_set(message,
-                   "a request of %.*s names no tenant: accepted is one of 1 byte or more, as "
-                   "weir_decide_extra() takes it",
+  weir_message_set(message, "a request of %.*s names no tenant: accepted is one of 1 byte or more",
                    SHOWN_MOST, limiter->texts[0]);
   return WEIR_BAD_ARGUMENT;
 }
