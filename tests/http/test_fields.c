@@ -166,6 +166,58 @@ static void a_class_and_a_limit_have_their_own_figure(void **state) {
   end(&s);
 }
 
+static void write_named(service *s, const char *name, const weir_decision *decision) {
+  assert_int_equal(weir_http_write_fields(s->limiter, name, decision, WEIR_HTTP_DRAFT_10, s->fields,
+                                          &s->count, NULL),
+                   WEIR_OK);
+}
+
+/* The one whose figure is that of the class, and no other; in RateLimit as well. */
+static void a_policy_says_its_class(void **state) {
+  (void)state;
+  service s;
+  weir_extra extra = {.size = sizeof extra, .class_name = "batch"};
+  const weir_extra *extras = &extra;
+  weir_request request = {.key = "a", .key_length = 1, .cost = 1};
+  begin(&s, "fixed-window:10/1m,classes=batch:60%");
+  assert_int_equal(weir_decide_extra(&s.limiter, &request, &extras, 1, NULL), WEIR_OK);
+  write_named(&s, "api/batch", &request.decision);
+  assert_string_equal(find(&s, "RateLimit-Policy"), "\"api/batch\";q=6;w=60");
+  assert_memory_equal(find(&s, "RateLimit"), "\"api/batch\";r=5;", 16);
+  request.decision.source = WEIR_SOURCE_FALLBACK; /* which tells a share */
+  write_named(&s, "api/batch", &request.decision);
+  assert_string_equal(find(&s, "RateLimit-Policy"), "\"api\";q=10;w=60");
+  end(&s);
+
+  begin(&s,
+        "quota:50/1h;fixed-window:10/1m,classes=batch:60%;quota:7/1d,classes=batch:50%,name=own");
+  request.cost = 3;
+  assert_int_equal(weir_decide_extra(&s.limiter, &request, &extras, 1, NULL), WEIR_OK);
+  write_named(&s, "api/batch", &request.decision);
+  assert_string_equal(find(&s, "RateLimit-Policy"),
+                      "\"api-1\";q=50;w=3600, \"api-2\";q=10;w=60, \"own/batch\";q=3;w=86400");
+  assert_memory_equal(find(&s, "RateLimit"), "\"own/batch\";r=0;", 16);
+  request.decision.rule = 0; /* which has no classes */
+  write_named(&s, "api/batch", &request.decision);
+  assert_memory_equal(find(&s, "RateLimit"), "\"api-1\";", 8);
+  end(&s);
+}
+
+static void names_are_refused(void **state) {
+  static const char *const names[] = {
+      "", "/batch", "api/", "api/a/b", "api/\"", "a\"", "api/a23456789012345678901234567890123"};
+  (void)state;
+  service s;
+  begin(&s, "fixed-window:10/1m,classes=batch:60%");
+  weir_decision decision = take(&s, 1);
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    assert_int_equal(weir_http_write_fields(s.limiter, names[i], &decision, WEIR_HTTP_DRAFT_10,
+                                            s.fields, &s.count, NULL),
+                     WEIR_BAD_ARGUMENT);
+  write_named(&s, "api/a2345678901234567890123456789012", &decision);
+  end(&s);
+}
+
 static void windows_below_a_second_are_told_as_one(void **state) {
   (void)state;
   service s;
@@ -275,6 +327,8 @@ int main(void) {
       cmocka_unit_test(names_every_rule_of_a_stack),
       cmocka_unit_test(what_is_held_is_counted_at_once),
       cmocka_unit_test(a_class_and_a_limit_have_their_own_figure),
+      cmocka_unit_test(a_policy_says_its_class),
+      cmocka_unit_test(names_are_refused),
       cmocka_unit_test(windows_below_a_second_are_told_as_one),
       cmocka_unit_test(the_longest_of_all_fits),
       cmocka_unit_test(the_largest_limit_is_a_number_of_15_digits),

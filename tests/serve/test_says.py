@@ -58,8 +58,9 @@ class Says(Speaks):
         self.assertEqual((status, told["allowed"], told["limit"], told["remaining"]), (200, True, 8, 0))
         status, body, fields = http(self.web, get("/check/api?key=a&class=free"))
         self.assertEqual(status, 429)
-        self.assertEqual(fields["ratelimit-policy"], '"api";q=8;w=86400')
-        self.assertEqual(json.loads(body)["violated-policies"], ["api"])
+        self.assertEqual(fields["ratelimit-policy"], '"api/free";q=8;w=86400')
+        self.assertTrue(fields["ratelimit"].startswith('"api/free";r=0;'), fields)
+        self.assertEqual(json.loads(body)["violated-policies"], ["api/free"])
         status, _, fields = http(self.web, get("/check/api?key=a"))
         self.assertEqual((status, fields["ratelimit-policy"]), (200, '"api";q=10;w=86400'))
 
@@ -241,15 +242,16 @@ class Given(Speaks):
         self.assertEqual(self.check("/check/edge?class=free", "X-Key: a")[0], 400)  # no client says it over HTTP
 
     def test_an_argument_says_it(self):
-        self.assertEqual(self.check("/check/asked?kind=batch", "X-Key: a")[1], '"asked";q=6;w=86400')
+        self.assertEqual(self.check("/check/asked?kind=batch", "X-Key: a")[1], '"asked/batch";q=6;w=86400')
         self.assertEqual(self.check("/check/asked?kind=", "X-Key: a")[1], '"asked";q=10;w=86400')
         self.assertEqual(self.check("/check/asked?kind=batch&kind=", "X-Key: a")[0], 400)
 
     def test_a_group_reads_its_first_source(self):
-        self.assertEqual(self.check("/check/pair?cost=6", "X-Key: g", "X-Class: batch")[0], 200)
+        self.assertEqual(self.check("/check/pair?cost=6", "X-Key: g", "X-Class: batch")[:2],
+                         (200, '"edge/batch";q=6;w=86400, "asked/batch";q=6;w=86400'))
         status, _, body = self.check("/check/pair", "X-Key: g", "X-Class: batch")
         self.assertEqual(status, 429)
-        self.assertIn(json.loads(body)["violated-policies"], (["edge"], ["asked"]))  # whose wait is longer
+        self.assertIn(json.loads(body)["violated-policies"], (["edge/batch"], ["asked/batch"]))  # whose wait is longer
         self.assertEqual(self.check("/check/pair", "X-Key: g", "X-Class: free")[0], 400)  # of which the other knows nothing
 
     def test_tenants_have_their_floors(self):

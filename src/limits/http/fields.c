@@ -12,8 +12,8 @@
 
 #define SECOND_US INT64_C(1000000)
 
-/* A rule's policy as a name: its own, or the limiter's. */
-enum { POLICY_BYTES = WEIR_HTTP_NAME_MOST + 4 };
+/* A rule's policy as a name: its own, or the limiter's; and a class. */
+enum { CLASS_MOST = 32, POLICY_BYTES = WEIR_HTTP_NAME_MOST + 4 + CLASS_MOST + 1 };
 
 /* The fields that are being written. Every value fits: eight rules of at most 120 bytes each. */
 typedef struct field_list {
@@ -31,14 +31,25 @@ static int64_t seconds_up(int64_t us) {
   return us / SECOND_US + (us % SECOND_US > 0);
 }
 
+/* Whether the decision's figures are those of this rule. Its class or its own limit is told by them alone; while
+ * the store is away they tell a part of what all processes have. */
+static bool is_told(size_t i, const weir_decision *decision) {
+  return i == decision->rule && decision->limit > 0 && decision->source != WEIR_SOURCE_FALLBACK &&
+         decision->source != WEIR_SOURCE_LATE;
+}
+
 static void name_policy(const weir_limiter *limiter, const char *name, size_t i,
-                        const weir_rule_info *rule, char policy[POLICY_BYTES]) {
+                        const weir_rule_info *rule, const weir_decision *decision,
+                        char policy[POLICY_BYTES]) {
+  size_t length = strcspn(name, "/");
+  bool has_class = is_told(i, decision) && strstr(rule->text, ",classes=") != NULL;
+  const char *class = has_class ? name + length : "";
   if (rule->name[0] != '\0')
-    snprintf(policy, POLICY_BYTES, "%s", rule->name);
+    snprintf(policy, POLICY_BYTES, "%s%s", rule->name, class);
   else if (weir_limiter_rules(limiter) == 1)
-    snprintf(policy, POLICY_BYTES, "%s", name);
+    snprintf(policy, POLICY_BYTES, "%.*s%s", (int)length, name, class);
   else
-    snprintf(policy, POLICY_BYTES, "%s-%zu", name, i + 1);
+    snprintf(policy, POLICY_BYTES, "%.*s-%zu%s", (int)length, name, i + 1, class);
 }
 
 static void add_number(field_list *list, const char *name, int64_t number) {
@@ -47,12 +58,9 @@ static void add_number(field_list *list, const char *name, int64_t number) {
   snprintf(field->value, sizeof field->value, "%" PRId64, number);
 }
 
-/* The most that is admitted at once. A request's class or its own limit is told by its decision, which speaks
- * of one rule; while the store is away that tells a part of what all processes have. */
+/* The most that is admitted at once. */
 static int64_t most_of(const weir_rule_info *rule, size_t i, const weir_decision *decision) {
-  bool is_told = i == decision->rule && decision->limit > 0 &&
-                 decision->source != WEIR_SOURCE_FALLBACK && decision->source != WEIR_SOURCE_LATE;
-  return is_told ? decision->limit : rule->capacity;
+  return is_told(i, decision) ? decision->limit : rule->capacity;
 }
 
 /* The policies of all rules. */
@@ -65,7 +73,7 @@ static void add_policies(field_list *list, const weir_limiter *limiter, const ch
     weir_rule_info rule = {.size = sizeof rule};
     char policy[POLICY_BYTES];
     weir_limiter_read_rule(limiter, i, &rule);
-    name_policy(limiter, name, i, &rule, policy);
+    name_policy(limiter, name, i, &rule, decision, policy);
     /* The time in which as much as fits at once is admitted again: a full bucket drains within 400
      * days. */
     int64_t capacity_us = (int64_t)((weir_wide)rule.period_us * rule.capacity / rule.limit);
@@ -101,19 +109,30 @@ static void add_older(field_list *list, const weir_decision *decision) {
   if (more_us >= 0) add_number(list, "X-RateLimit-Reset", seconds_up(more_us));
 }
 
+/* NAME, or NAME/CLASS. */
+static bool is_name(const char *name) {
+  static const char accepted[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  size_t length = name != NULL ? strspn(name, accepted) : 0;
+  if (length < 1 || length > WEIR_HTTP_NAME_MOST) return false;
+  if (name[length] == '\0') return true;
+  const char *class = name + length + 1;
+  size_t class_length = name[length] == '/' ? strspn(class, accepted) : 0;
+  return class_length >= 1 && class_length <= CLASS_MOST && class[class_length] == '\0';
+}
+
 weir_status weir_http_write_fields(const weir_limiter *limiter, const char *name,
                                    const weir_decision *decision, unsigned style,
                                    weir_http_field fields[WEIR_HTTP_FIELDS_MOST], size_t *count,
                                    weir_message *message) {
-  static const char accepted[] =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
   field_list list = {.fields = fields};
   weir_rule_info rule = {.size = sizeof rule};
   char policy[POLICY_BYTES];
   *count = 0;
-  size_t length = name != NULL ? strnlen(name, WEIR_HTTP_NAME_MOST + 1) : 0;
-  if (length < 1 || length > WEIR_HTTP_NAME_MOST || strspn(name, accepted) < length) {
-    weir_message_set(message, "the policy's name is \"%.80s\": accepted are 1 to %d of %s",
+  if (!is_name(name)) {
+    weir_message_set(message,
+                     "the policy's name is \"%.80s\": accepted are 1 to %d of %s, and / with a "
+                     "class behind them",
                      name != NULL ? name : "", WEIR_HTTP_NAME_MOST, "A-Z a-z 0-9 _ . -");
     return WEIR_BAD_ARGUMENT;
   }
@@ -127,7 +146,7 @@ weir_status weir_http_write_fields(const weir_limiter *limiter, const char *name
                      decision->rule);
     return status;
   }
-  name_policy(limiter, name, decision->rule, &rule, policy);
+  name_policy(limiter, name, decision->rule, &rule, decision, policy);
   if (style == WEIR_HTTP_DRAFT_10) {
     add_policies(&list, limiter, name, decision);
     add_remaining(&list, policy, decision);

@@ -257,18 +257,27 @@ void weir_http_refuse(const weir_http_refusal *refusal, unsigned format, weir_by
   weir_bytes_free(&body);
 }
 
+/* The policy's name: of the limiter, and of the class that was decided for. */
+enum { POLICY_BYTES = WEIR_CONFIG_NAME_MOST + WEIR_CLASS_NAME_BYTES + 1 };
+static void name_policy(const weir_reply *reply, char name[POLICY_BYTES]) {
+  const char *class = reply->of.class_name;
+  snprintf(name, POLICY_BYTES, "%s%s%s", reply->of.name != NULL ? reply->of.name : "throttle",
+           class != NULL ? "/" : "", class != NULL ? class : "");
+}
+
 /* A limiter's fields: what its decision says. How many they are. */
 static size_t make_fields(const weir_reply *reply, const weir_decision *decision,
                           weir_http_field fields[WEIR_HTTP_FIELDS_MOST]) {
   size_t count = 0;
+  char name[POLICY_BYTES];
   unsigned style = reply->of.headers == WEIR_CONFIG_HEADERS_DRAFT_03 ? WEIR_HTTP_X_RATELIMIT
                                                                      : WEIR_HTTP_DRAFT_10;
   if (reply->of.headers == WEIR_CONFIG_HEADERS_OFF || reply->of.limiter == NULL || decision == NULL)
     return 0;
   /* A name of the configuration is one that fields accept. */
-  bool is_good = weir_http_write_fields(reply->of.limiter,
-                                        reply->of.name != NULL ? reply->of.name : "throttle",
-                                        decision, style, fields, &count, NULL) == WEIR_OK;
+  name_policy(reply, name);
+  bool is_good = weir_http_write_fields(reply->of.limiter, name, decision, style, fields, &count,
+                                        NULL) == WEIR_OK;
   return is_good ? count : 0;
 }
 
@@ -289,8 +298,9 @@ static void write_group_fields(const weir_reply *reply, weir_bytes *out) {
   const char *between = "RateLimit-Policy: ";
   for (size_t i = 0; i < reply->is.group.member_count; i++) {
     const weir_reply *member = &reply->is.group.members[i];
+    const weir_decision *decision = member->decision != NULL ? member->decision : &no_figures;
     if (member->of.headers != WEIR_CONFIG_HEADERS_DRAFT_10 ||
-        make_fields(member, &no_figures, fields) == 0)
+        make_fields(member, decision, fields) == 0)
       continue;
     weir_bytes_text(out, between);
     weir_bytes_text(out, fields[0].value);
@@ -311,9 +321,11 @@ static weir_http_text find_violated(const weir_reply *reply,
       reply->kind == WEIR_REPLY_GROUP ? &reply->is.group.members[reply->is.group.speaker] : reply;
   weir_http_text violated = {"", 0};
   size_t count = 0;
+  char name[POLICY_BYTES];
+  name_policy(denies, name);
   if (denies->of.limiter == NULL || denies->of.name == NULL ||
-      weir_http_write_fields(denies->of.limiter, denies->of.name, reply->decision,
-                             WEIR_HTTP_DRAFT_10, fields, &count, NULL) != WEIR_OK)
+      weir_http_write_fields(denies->of.limiter, name, reply->decision, WEIR_HTTP_DRAFT_10, fields,
+                             &count, NULL) != WEIR_OK)
     return violated;
   for (size_t i = 0; i < count; i++)
     if (strcmp(fields[i].name, "RateLimit") == 0)
