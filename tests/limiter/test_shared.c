@@ -726,7 +726,7 @@ static void what_it_cannot_do_is_refused(void **state) {
   assert_int_equal(ask(w.limiter, "pool", "a", 1, 0, &decision), WEIR_OK);
   assert_int_equal(weir_limiter_refund(w.limiter, "pool", 4, 1, &decision, &why),
                    WEIR_BAD_ARGUMENT);
-  assert_says(&why, "nothing goes back");
+  assert_says(&why, "names no tenant: accepted is a settlement");
   world_close(&w);
 }
 

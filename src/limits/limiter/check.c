@@ -138,7 +138,8 @@ weir_status weir_refund_check(const weir_limiter *limiter, int64_t cost, const w
   weir_status status = check_taken(taken, false, message);
   if (status != WEIR_OK) return status;
   if (limiter->shared) {
-    weir_message_set(message, "nothing goes back to a %s: what it admitted counts for its period",
+    weir_message_set(message,
+                     "a refund of a %s names no tenant: accepted is a settlement, which does",
                      weir_rule_kind_name(limiter->stack.rules[0].kind));
     return WEIR_BAD_ARGUMENT;
   }
