@@ -225,7 +225,8 @@ WEIR_EXPORT weir_status weir_limiter_peek(weir_limiter *limiter, const void *key
  * rules, has charged, and takes it off taken->cost. Windows and quotas get it back where it came
  * from, if that still matters. A token bucket gets back what it has not refilled since: giving back
  * more would admit too much. A leaky bucket and a sliding-log keep the charge, and of a decision
- * that had a delay all buckets do (cancel its reservation instead). A policy's decision goes back
+ * that had a delay all buckets do (cancel its reservation instead). A shared-window is settled instead,
+ * which names the tenant: WEIR_REQUEST_SETTLE of weir_decide_extra(). A policy's decision goes back
  * by the limiter that took it: with WEIR_FALLBACK_LOCAL off what it owes, or where that has been
  * paid meanwhile to the store; else nowhere.
  *
