@@ -122,6 +122,7 @@ static const struct {
     {"sliding-log:5/s,most=100001", "most=100001 is too large", "5, the limit, to 100000"},
     {"quota:5/s,most=0", "most=0", "the largest limit"},
     {"quota:5/s,most=-1", "most=-1", "the largest limit"},
+    {"quota:5/s,most=9007199254740993", "most=9007199254740993:", "from 1 to 9007199254740992"},
     {"quota:5/s,most=", "most=:", "whole number"},
     {"quota:5/s,most", "most", "needs a value"},
     {"quota:5/s,most=9,most=9", "most", "twice"},
@@ -311,7 +312,8 @@ static void says_each_thing_in_one_sentence(void **state) {
        "them: "
        "accepted are queue=16 or less, or most=60058651 or less"},
       {"quota:1/30m,most=many",
-       "rule \"quota:1/30m,most=many\": most=many: accepted is a whole number, the largest limit "
+       "rule \"quota:1/30m,most=many\": most=many: accepted is a whole number from 1 to "
+       "9007199254740992, the largest limit "
        "that the name will have"},
       {"token-bucket:1000000000/1ms",
        "rule \"token-bucket:1000000000/1ms\": 1000000000 per 1ms is too fast for token-bucket: "

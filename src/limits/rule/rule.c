@@ -113,8 +113,10 @@ static const struct option {
                "accepted is a duration from 1ms to 1s (a whole number and ms or s)"},
     [DEBT] = {"debt", true, WEIR_KIND_SETTLES, 0,
               "accepted is a whole number from 0 to what the rule admits at once"},
-    [MOST] = {"most", true, 0, 0,
-              "accepted is a whole number, the largest limit that the name will have"},
+    [MOST] =
+        {"most", true, 0, 0,
+         "accepted is a whole number from 1 to 9007199254740992, the largest limit that the name "
+         "will have"},
     [CLASSES] =
         {"classes", true, 0, WEIR_KIND_SHARED,
          "accepted are 1 to 8 of NAME:PART with | between them; NAME is 1 to 32 of A-Z a-z 0-9 "
@@ -124,8 +126,8 @@ static const struct option {
                "0-9 _ . - and begins with no digit, and is not absent, none, blocked or unlimited"},
     [NAME] = {"name", true, 0, 0, "accepted are 1 to 32 of A-Z a-z 0-9 _ . -"},
 };
-_Static_assert(WEIR_LIMIT_MOST == 1000000000 && WEIR_NAME_MOST == 32 && WEIR_CLASSES_MOST == 8 &&
-                   WEIR_TIERS_MOST == 16,
+_Static_assert(WEIR_LIMIT_MOST == 1000000000 && WEIR_COUNT_LIMIT_MOST == 9007199254740992 &&
+                   WEIR_NAME_MOST == 32 && WEIR_CLASSES_MOST == 8 && WEIR_TIERS_MOST == 16,
                "what the table accepts");
 
 static bool read_name(piece text, char name[WEIR_NAME_MOST + 1]) {
