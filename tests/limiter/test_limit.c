@@ -492,10 +492,41 @@ static void what_is_lost_is_believed_for_ten_minutes(void **state) {
   assert_int_equal(world_take(&w, "k", 1).limit, 50);
   weir_limiter_read_counts(w.limiter, &counts);
   assert_int_equal(counts.limits_lost, 1);
-  world_set(&w, at_us + 601 * SECOND_US);
+  world_set(&w, at_us + 610 * SECOND_US);
   assert_int_equal(world_take(&w, "k", 1).limit, 5);
   weir_limiter_read_counts(w.limiter, &counts);
   assert_int_equal(counts.limits_lost, 1);
+  world_close(&w);
+}
+
+/* Of the time of a loss a record keeps which step of ten seconds it was, of a turn of some ten minutes. */
+static void a_loss_is_dated_wherever_it_falls(void **state) {
+  enum { KEYS = 70, APART_S = 20011 };
+  weir_limiter_options options = reading();
+  char url[STORE_URL_BYTES], keys[KEYS][16];
+  weir_limit set[KEYS];
+  world w;
+  (void)state;
+  world_open(&w, stores_url(0, url), "fixed-window:5/1s,name=d,most=100", &options);
+  for (int i = 0; i < KEYS; i++)
+    set[i] = (weir_limit){.key = keys[i],
+                          .key_length = (size_t)snprintf(keys[i], sizeof keys[i], "dated %d", i),
+                          .kind = WEIR_KEY_LIMIT_NUMBER,
+                          .limit = 50,
+                          .for_us = SECOND_US};
+  assert_int_equal(weir_limiter_set_limits(w.limiter, set, KEYS, NULL), WEIR_OK);
+  for (int i = 0; i < KEYS; i++)
+    wait_for_the_end_of(w.limiter, keys[i]);
+  for (int i = 0; i < KEYS; i++) {
+    int64_t lost_us = (i + 1) * APART_S * SECOND_US + i;
+    int64_t apart_us = i % 2 == 0 ? 599 * SECOND_US : 7 * SECOND_US; /* between two readings */
+    for (int64_t at_us = lost_us; at_us < lost_us + 600 * SECOND_US; at_us += apart_us) {
+      world_set(&w, at_us);
+      assert_int_equal(world_take(&w, keys[i], 1).limit, 50);
+    }
+    world_set(&w, lost_us + (i % 3 == 0 ? 610 : 10000) * SECOND_US);
+    assert_int_equal(world_take(&w, keys[i], 1).limit, 5);
+  }
   world_close(&w);
 }
 
@@ -825,6 +856,7 @@ int main(void) {
       cmocka_unit_test(reading_costs_a_trip_where_it_must),
       cmocka_unit_test(a_group_goes_by_the_limit_that_decides_it),
       cmocka_unit_test(what_is_lost_is_believed_for_ten_minutes),
+      cmocka_unit_test(a_loss_is_dated_wherever_it_falls),
       cmocka_unit_test(a_key_without_a_record_may_be_denied),
       cmocka_unit_test(what_is_set_is_read_back),
       cmocka_unit_test(bad_sets_are_refused),

@@ -87,7 +87,7 @@ static weir_record *record_known(const struct model *model, const struct client 
 void keys_end_set(struct model *model, struct client *client) {
   const weir_operation *put = &client->operations[0], *get = &client->operations[1];
   if (model->keys == NULL || client->returns == 0 || get->value != put->value) return;
-  *record_known(model, client) = (weir_record){.stored = get->value, .read_us = client->start_us};
+  *record_known(model, client) = weir_record_read_at(get->value, client->start_us);
   client->memo->denied_cost = 0;
 }
 

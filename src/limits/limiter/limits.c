@@ -217,7 +217,7 @@ static void keep(weir_limiter *limiter, const weir_limit *set, int64_t stored, i
   weir_memo_entry *entry = weir_limiter_lock(limiter, set->key, set->key_length);
   if (entry == NULL) return;
   *weir_record_of(limiter, entry) =
-      (weir_record){.stored = weir_record_resolve(limiter, stored), .read_us = now_us};
+      weir_record_read_at(weir_record_resolve(limiter, stored), now_us);
   entry->memo->denied_cost = 0;           /* under another limit, as is ... */
   if (entry->busy) entry->doubted = true; /* ... what a group under way denies */
   weir_table_hide_denial(limiter->table, entry);

@@ -12,8 +12,10 @@
 #include "algorithm/machine.h"
 #include "limiter/limiter.h"
 
-enum { KEPT_S = 600 };
-#define KEPT_US (KEPT_S * INT64_C(1000000))
+/* How long what is lost is believed: ten minutes, by steps of ten seconds. What a record has room for is
+ * which step of a turn it was, from 1 on. */
+enum { KEPT_STEPS = 60, TURN_STEPS = 63 };
+#define STEP_US INT64_C(10000000)
 
 /* What is kept of a record: that of a tier is the limit that it has here, so that no request looks for it. */
 int64_t weir_record_resolve(const weir_limiter *limiter, int64_t stored) {
@@ -107,8 +109,8 @@ static bool charges_more(const weir_limiter *limiter, const weir_ask *ask) {
 
 /* At this moment. */
 static bool is_known(const weir_limiter *limiter, const weir_record *record, int64_t now_us) {
-  return record->read_us != 0 && record->read_us <= now_us &&
-         now_us - record->read_us < limiter->limits_us;
+  int64_t read_us = (int64_t)record->read_us;
+  return read_us != 0 && read_us <= now_us && now_us - read_us < limiter->limits_us;
 }
 
 /* Whether this limit of its key is an answer. */
@@ -226,22 +228,36 @@ void weir_record_plan(weir_call *call, weir_group *group, bool alone) {
   round->planned_count++;
 }
 
+static unsigned lost_step(int64_t now_us) {
+  return (unsigned)(now_us / STEP_US % TURN_STEPS) + 1;
+}
+
+/* How many steps have begun since it was lost. When it was read last they were less than a turn. */
+static int64_t steps_lost(const weir_record *record, int64_t now_us) {
+  int64_t read_us = (int64_t)record->read_us;
+  unsigned then = lost_step(read_us) + TURN_STEPS - (unsigned)record->lost_step;
+  return then % TURN_STEPS + now_us / STEP_US - read_us / STEP_US;
+}
+
 /* What was there and is not any more is believed for a while: `unset` would have said so. */
 static void learn(weir_call *call, weir_record *record, int64_t stored, int64_t read_us) {
   if (stored != 0) {
     stored = weir_record_resolve(call->limiter, stored);
     if (weir_record_kind(stored) == WEIR_KEY_LIMIT_TIER) call->work.tiers_unknown++;
-    *record = (weir_record){.stored = stored, .read_us = read_us};
+    *record = weir_record_read_at(stored, read_us);
     return;
   }
   bool says = record->stored != 0 && (call->limiter->absent_denies ||
                                       weir_record_kind(record->stored) != WEIR_KEY_LIMIT_NONE);
-  if (says && record->lost_us == 0) {
-    record->lost_us = read_us;
-    call->work.limits_lost++;
-  }
-  if (!says || read_us - record->lost_us >= KEPT_US) *record = (weir_record){.stored = 0};
-  record->read_us = read_us;
+  unsigned lost = says ? record->lost_step : 0;
+  if (says && lost == 0) call->work.limits_lost++;
+  if (says &&
+      (lost == 0 || record->read_us == 0)) /* its clock was set back: steps of before mean others */
+    lost = lost_step(read_us);
+  else if (says && steps_lost(record, read_us) > KEPT_STEPS)
+    lost = 0;
+  *record = weir_record_read_at(lost != 0 ? record->stored : 0, read_us);
+  record->lost_step = lost & 63U;
 }
 
 weir_record_read weir_record_absorb(weir_call *call, weir_group *group, bool rode,

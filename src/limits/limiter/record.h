@@ -6,12 +6,19 @@
 
 #include "limiter/limiter.h"
 
-/* What a process knows of a key's record; in the table, behind the key's memo. */
+/* What a process knows of a key's record; in the table, behind the key's memo: 16 bytes, as millions of keys may
+ * have one. */
+enum { WEIR_RECORD_TIME_BITS = 58 };
+#define WEIR_RECORD_TIME_MASK ((UINT64_C(1) << WEIR_RECORD_TIME_BITS) - 1)
 typedef struct weir_record {
-  int64_t stored;  /* weir_record_resolve() of what the store has; 0: nothing */
-  int64_t read_us; /* the stamp of the round that read it; 0: it is not known */
-  int64_t lost_us; /* since then the store has had nothing, where it had this before; else 0 */
+  int64_t stored; /* weir_record_resolve() of what the store has; 0: nothing */
+  uint64_t read_us
+      : WEIR_RECORD_TIME_BITS; /* the stamp of the round that read it; 0: it is not known */
+  uint64_t
+      lost_step : 6; /* since when the store has had nothing, where it had this before; else 0 */
 } weir_record;
+_Static_assert(sizeof(weir_record) == 16, "docs/changing-rules.md says so");
+_Static_assert(WEIR_TIME_MOST_US <= WEIR_RECORD_TIME_MASK, "every stamp has its room");
 
 /* What is stored: a kind (enum weir_limit_kind), and behind it a number up to 2^53. */
 enum { WEIR_RECORD_NUMBER_BITS = 56 };
@@ -26,6 +33,10 @@ static inline int64_t weir_record_number(int64_t stored) {
 
 static inline int64_t weir_record_of_kind(unsigned kind, int64_t number) {
   return ((int64_t)kind << WEIR_RECORD_NUMBER_BITS) | number;
+}
+
+static inline weir_record weir_record_read_at(int64_t stored, int64_t read_us) {
+  return (weir_record){.stored = stored, .read_us = (uint64_t)read_us & WEIR_RECORD_TIME_MASK};
 }
 
 /* As this limiter goes by it: a tier that its rule has is a number. */
@@ -86,7 +97,7 @@ static inline bool weir_record_lets(const weir_limiter *limiter, const weir_memo
 static inline bool weir_record_is_due(const weir_limiter *limiter, const weir_memo_entry *entry,
                                       int64_t now_us) {
   return limiter->limits_us > 0 &&
-         now_us - weir_record_of(limiter, entry)->read_us >= limiter->limits_us / 2;
+         now_us - (int64_t)weir_record_of(limiter, entry)->read_us >= limiter->limits_us / 2;
 }
 
 /* Where it is so, nothing of before answers for the key: no denial that is remembered, and no lot. */
