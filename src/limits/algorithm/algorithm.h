@@ -220,6 +220,7 @@ typedef struct weir_machine {
   size_t memo_bytes;                /* of the stack's memos */
   bool only_windows;                /* a charge of all rules is one round and goes back whole */
   bool may_bound;                   /* the store may refuse a charge by a bound */
+  bool may_believe;                 /* charges may believe what is firm */
   bool retries;                     /* what its own charge denied is judged once more, in order */
   weir_status failure;     /* what a failed round means for the requests without an answer */
   unsigned stage;          /* of the charge: rules of one stage are charged together */

@@ -136,6 +136,13 @@ static inline bool weir_ask_is_decided(const weir_ask *ask) {
   return ask->kind == WEIR_TAKE || ask->kind == WEIR_PEEK;
 }
 
+/* Most are takes of one cost that say nothing else of themselves. */
+static inline bool weir_ask_is_bare(const weir_ask *ask) {
+  unsigned says = (unsigned)ask->kind | (unsigned)ask->terms; /* 0: WEIR_TAKE, WEIR_PLAIN */
+  says |= (unsigned)ask->up_to | ask->waits | ask->spares;
+  return says == 0 && ask->costs == NULL && ask->ends == NULL;
+}
+
 static inline bool weir_ask_is_ahead(const weir_ask *ask) {
   return ask->terms == WEIR_AHEAD || ask->terms == WEIR_AHEAD_NEXT;
 }

@@ -456,19 +456,12 @@ static weir_status machine_take_answers(weir_machine *machine) {
 /* --- a plain charge ----------------------------------------------------------------------------
  */
 
-/* Plans it, if the group is plain and each rule agrees. */
-static bool machine_plan_plain(weir_machine *machine, int64_t now_us, weir_operation *operations) {
+/* Plans a charge of so much for a group that is plain, if each rule agrees. */
+static bool machine_plan_plain(weir_machine *machine, int64_t now_us, int64_t charge,
+                               weir_operation *operations) {
   weir_frame *frame = &machine->frame;
   weir_rule_state *end = machine->rule_states + frame->stack->count;
-  int64_t charge = 0;
   if (machine->phases_only || (!machine->only_windows && frame->stack->count > 1)) return false;
-  for (const weir_claim *request = frame->requests; request != NULL; request = request->next) {
-    if (!weir_ask_charges(&request->ask) || !weir_ask_is_simple(&request->ask) ||
-        (request->ask.terms != WEIR_PLAIN && !weir_ask_is_ahead(&request->ask)) ||
-        (request->ask.ends != NULL && !machine->only_windows) || request->verdict.charge < 1)
-      return false;
-    charge += request->verdict.charge;
-  }
   frame->now_us = now_us;
   frame->operations = operations;
   frame->operation_count = 0;
@@ -495,25 +488,25 @@ __attribute__((noinline)) static int64_t machine_class_room(weir_rule_state *r,
 }
 
 /* What is left behind a request of it. */
-static inline weir_decision machine_tell_plain(weir_rule_state *r, const weir_claim *request) {
+static inline void machine_tell_plain(weir_rule_state *r, const weir_claim *request,
+                                      weir_decision *decision) {
   int64_t limit = r->rule->capacity;
   r->room -= request->verdict.charge;
   if (r->frame->stack->class_count > 0) limit = machine_class_room(r, request);
-  return (weir_decision){.allowed = true,
-                         .limit = limit,
-                         .remaining = r->room,
-                         .reset_after_us = r->reset_after_us,
-                         .delay_us = request->verdict.decision.delay_us,
-                         .cost = request->verdict.held + request->verdict.charge,
-                         .at_us = r->frame->now_us};
+  *decision = (weir_decision){.allowed = true,
+                              .limit = limit,
+                              .remaining = r->room,
+                              .reset_after_us = r->reset_after_us,
+                              .delay_us = request->verdict.decision.delay_us,
+                              .cost = request->verdict.held + request->verdict.charge,
+                              .at_us = r->frame->now_us};
 }
 
-__attribute__((noinline)) static weir_decision machine_tell_all(weir_machine *machine,
-                                                                const weir_claim *request) {
+__attribute__((noinline)) static void machine_tell_all(weir_machine *machine, weir_claim *request) {
   weir_decision figures[WEIR_RULES_MOST];
   for (size_t i = 0; i < machine->frame.stack->count; i++)
-    figures[i] = machine_tell_plain(&machine->rule_states[i], request);
-  return weir_decide_speak(machine->frame.stack, figures, request, 0);
+    machine_tell_plain(&machine->rule_states[i], request, &figures[i]);
+  request->verdict.decision = weir_decide_speak(machine->frame.stack, figures, request, 0);
 }
 
 /* Whether all of it fits, which settles the group. A rule that is alone speaks for itself. */
@@ -527,8 +520,10 @@ static bool machine_end_plain(weir_machine *machine) {
       return false;
   }
   for (weir_claim *request = frame->requests; request != NULL; request = request->next) {
-    request->verdict.decision =
-        rule_count == 1 ? machine_tell_plain(rules, request) : machine_tell_all(machine, request);
+    if (rule_count == 1)
+      machine_tell_plain(rules, request, &request->verdict.decision);
+    else
+      machine_tell_all(machine, request);
     request->verdict.status = WEIR_OK;
     request->verdict.answered = true;
   }
@@ -595,14 +590,23 @@ int64_t weir_machine_capacity(weir_machine *machine, const weir_memo *memo, int6
   return weir_stack_least_capacity(machine->frame.stack);
 }
 
-/* Not for members, whose denials wait for the others, nor for what is never denied. */
-static bool machine_has_bound(const weir_machine *machine) {
-  const weir_claim *request = machine->frame.requests;
-  for (; request != NULL; request = request->next) {
+/* Of a group of which some request is not bare: takes off it what it cannot have. A bound is not for members,
+ * whose denials wait for the others, nor for what is never denied. False: its charge is not plain. */
+__attribute__((noinline)) static bool machine_look_at(weir_machine *machine,
+                                                      const weir_claim *requests) {
+  weir_frame *frame = &machine->frame;
+  bool plain = true;
+  if (!machine->course->decides) frame->bounds = false;
+  for (const weir_claim *request = requests; request != NULL; request = request->next) {
     const weir_ask *ask = &request->ask;
-    if (ask->terms != WEIR_PLAIN && !weir_ask_is_ahead(ask)) return false;
+    bool charges = weir_ask_charges(ask);
+    bool alike = ask->terms == WEIR_PLAIN || weir_ask_is_ahead(ask);
+    if (!charges || ask->up_to) frame->believes_firm = false;
+    if (!alike) frame->bounds = false;
+    plain = plain && charges && alike && weir_ask_is_simple(ask) &&
+            (ask->ends == NULL || machine->only_windows) && request->verdict.charge >= 1;
   }
-  return machine->course->decides;
+  return plain;
 }
 
 static void machine_take_in(weir_machine *machine, const weir_memo *memo, weir_claim *requests) {
@@ -634,21 +638,25 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   machine_take_in(machine, memo, requests);
   frame->lost = 0;
   frame->looks_at_back = false;
-  frame->believes_firm = machine->only_windows && !frame->stack->count_all;
-  weir_claim *request = requests;
-  do {
-    weir_claim_offer(frame->stack, request);
-    if (!weir_ask_charges(&request->ask) || request->ask.up_to) frame->believes_firm = false;
-  } while ((request = request->next) != NULL);
+  machine->course = courses[requests->ask.kind];
+  frame->believes_firm = machine->may_believe;
+  frame->bounds = machine->may_bound;
   frame->refusals = 0;
+  bool bare = true;
+  int64_t charge = 0;
+  for (weir_claim *request = requests; request != NULL; request = request->next) {
+    weir_claim_offer(frame->stack, request);
+    if (!weir_ask_is_bare(&request->ask) || request->verdict.charge < 1) bare = false;
+    charge += request->verdict.charge;
+  }
+  bool plain = bare || machine_look_at(machine, requests);
   machine->failure = WEIR_OK;
   machine->in_order = machine->again = machine->looks_along = false;
   machine->away = machine->gone = false;
   machine->pauses = 0;
-  machine->course = courses[requests->ask.kind];
-  frame->bounds = machine->may_bound && machine_has_bound(machine);
   if (frame->memo->denied_cost != 0) machine_keep_denial(frame);
-  machine->plain = !machine_looks_first(machine) && machine_plan_plain(machine, now_us, operations);
+  if (frame->memo->must_peek != 0 && machine_looks_first(machine)) plain = false;
+  machine->plain = plain && machine_plan_plain(machine, now_us, charge, operations);
   if (machine->plain) return WEIR_TURN_EXECUTE;
   frame->blind = false;
   machine_begin(machine, now_us);

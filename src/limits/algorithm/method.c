@@ -163,6 +163,7 @@ weir_machine *weir_machine_init(void *memory, const weir_stack *stack,
   }
   machine->may_bound = settings->traits & WEIR_TRAIT_BOUND && stack->count == 1 &&
                        !stack->count_all && machine->rule_states->method->bounds;
+  machine->may_believe = machine->only_windows && !stack->count_all;
   machine->retries = machine->only_windows && stack->count > 1 && !stack->count_all;
   return machine;
 }

@@ -44,6 +44,7 @@ void weir_plan_take_back(weir_machine *machine, weir_rule_state *r) {
 
 bool weir_plain_fits_classes(weir_rule_state *r, int64_t used, int64_t whole) {
   int64_t before = 0;
+  r->room = r->charge; /* so much at least */
   r->used = used;
   r->whole = whole;
   for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next) {

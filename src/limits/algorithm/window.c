@@ -135,17 +135,18 @@ int64_t weir_cells_reset_after(const weir_rule *rule, const weir_cell_span *span
   return end > now_us ? end - now_us : 0;
 }
 
+/* What the lowest of a counter's lanes says, which is taken off it. */
+static inline int64_t cells_take(int lanes, int lane_bits, int64_t *counter) {
+  int above = 64 - lane_bits;
+  if (lanes == 1) return weir_count_of(*counter);
+  int64_t digit = (int64_t)((uint64_t)*counter << above) >> above; /* with the lane's own sign */
+  *counter = (*counter >> lane_bits) + (digit < 0);
+  return digit > 0 ? digit : 0;
+}
+
 void weir_cells_decode(const weir_rule *rule, int64_t counter, int64_t counts[WEIR_LANES_MOST]) {
-  if (rule->lanes == 1) {
-    counts[0] = weir_count_of(counter);
-    return;
-  }
-  int above = 64 - rule->lane_bits;
-  for (int lane = 0; lane < rule->lanes; lane++) {
-    int64_t digit = (int64_t)((uint64_t)counter << above) >> above; /* with the lane's own sign */
-    counter = (counter >> rule->lane_bits) + (digit < 0);
-    counts[lane] = digit > 0 ? digit : 0;
-  }
+  for (int lane = 0; lane < rule->lanes; lane++)
+    counts[lane] = cells_take(rule->lanes, rule->lane_bits, &counter);
 }
 
 /* Where a cell stands in its counter, as the factor of one. */
@@ -159,7 +160,6 @@ static int64_t window_unit(const weir_rule *rule, int64_t cell) {
 typedef struct window_state {
   weir_cell_span span;   /* its cells are the memory's */
   int64_t first_counter; /* that of the far edge; nothing was charged before the epoch */
-  int64_t taken_in;      /* by the last answer: the counts of cells behind the first, together */
 } window_state;
 _Static_assert(sizeof(window_state) <= WEIR_STATE_BYTES_MOST, "WEIR_STATE_BYTES_MOST");
 
@@ -217,33 +217,44 @@ __attribute__((cold, noinline)) static void window_find(weir_rule_state *r,
   weir_expect_reconcile(r, cell, counts[cell % r->rule->lanes]);
 }
 
-/* What a counter holds, at `now` or later. An addition's total, without its own cost, is what was
- * there. What was taken off has changed a counter since it was read: it has to be read again, unless
- * that was all that this group did, or the last of it, as in a settlement. */
-static void window_answer(weir_rule_state *r, const weir_operation *operation) {
+/* What is remembered of a counter is no longer so. */
+static void window_doubt_counter(weir_rule_state *r, int64_t index) {
   weir_window_memory *memory = r->memory;
-  window_state *state = r->state;
-  int64_t counts[WEIR_LANES_MOST];
+  int64_t place = index * r->rule->lanes - memory->first;
+  for (int lane = 0; lane < r->rule->lanes; lane++, place++)
+    if (place >= 0 && place < memory->count) memory->cells[place].read_us = NOT_READ;
+}
+
+/* What a counter holds, at `now` or later. Returns what its cells have together, without the memory's first. */
+static inline int64_t window_take_in(weir_rule_state *r, const weir_operation *operation,
+                                     int64_t counter) {
+  weir_window_memory *memory = r->memory;
+  int lanes = r->rule->lanes, lane_bits = r->rule->lane_bits;
+  int64_t now_us = r->frame->now_us, cells = memory->count, behind_first = 0;
+  int64_t place = operation->counter.index * lanes - memory->first;
+  int64_t watched = r->expected->index - memory->first;
+  for (int lane = 0; lane < lanes; lane++, place++) {
+    int64_t count = cells_take(lanes, lane_bits, &counter);
+    if (place < 0 || place >= cells) continue;
+    memory->cells[place] = (weir_cell){count, now_us};
+    if (place == watched) weir_expect_compare(r, memory->first + place, count);
+    if (place > 0) behind_first += count;
+  }
+  if (weir_expect_waits(r)) window_find(r, operation);
+  return behind_first;
+}
+
+/* An addition's total, without its own cost, is what was there. What was taken off has changed a counter since
+ * it was read: it has to be read again, unless that was all that this group did, or the last of it, as in a
+ * settlement. */
+static void window_answer(weir_rule_state *r, const weir_operation *operation) {
   if (operation->kind == WEIR_DROP) return;
   if (operation->kind == WEIR_ADD) r->charged = operation->outcome == WEIR_DONE;
-  bool stale = operation->kind == WEIR_SUB && r->frame->requests->ask.kind != WEIR_SETTLE &&
-               !r->frame->looks_at_back;
-  int lanes = r->rule->lanes;
-  int64_t place = operation->counter.index * lanes - memory->first;
-  weir_cells_decode(r->rule, weir_stored_before(operation), counts);
-  state->taken_in = 0;
-  for (int lane = 0; lane < lanes; lane++, place++) {
-    if (place < 0 || place >= memory->count) continue;
-    weir_cell *cell = &memory->cells[place];
-    if (stale) {
-      cell->read_us = NOT_READ;
-      continue;
-    }
-    *cell = (weir_cell){counts[lane], r->frame->now_us};
-    weir_expect_compare(r, memory->first + place, counts[lane]);
-    if (place > 0) state->taken_in += counts[lane];
-  }
-  if (weir_expect_waits(r) && !stale) window_find(r, operation);
+  if (operation->kind == WEIR_SUB && r->frame->requests->ask.kind != WEIR_SETTLE &&
+      !r->frame->looks_at_back)
+    window_doubt_counter(r, operation->counter.index);
+  else
+    window_take_in(r, operation, weir_stored_before(operation));
 }
 
 /* --- rounds ------------------------------------------------------------------------------------
@@ -443,15 +454,15 @@ static bool window_end_plain(weir_rule_state *r, const weir_operation *operation
   int64_t since_us = r->frame->now_us - rule->period_us; /* of a sliding window */
   int64_t end_us = (r->place + 1) * rule->cell_us;
   bool slides = rule->kind == WEIR_SLIDING_WINDOW;
-  window_answer(r, operation);
+  r->charged = true;
+  int64_t behind_first = window_take_in(
+      r, operation, (int64_t)((uint64_t)operation->value - (uint64_t)operation->delta));
   int64_t left_us = slides ? (memory->first + 1) * rule->cell_us - 1 - since_us : 0;
-  int64_t inside = memory->plain_inside + ((const window_state *)r->state)->taken_in;
+  int64_t inside = memory->plain_inside + behind_first;
   int64_t whole, used = cells_used(rule, memory->cells[0].count, left_us, inside, &whole);
   if (!weir_plain_fits(r, used, whole)) return false;
   memory->cells[memory->count - 1].count += r->charge;
-  if (r->frame->bounds)
-    r->frame->memo->far =
-        r->frame->stack->class_count == 0 && 4 * (r->room - r->charge) >= rule->capacity;
+  if (r->frame->bounds) r->frame->memo->far = 4 * (r->room - r->charge) >= rule->capacity;
   r->reset_after_us = slides ? end_us - 1 - since_us : end_us - r->frame->now_us;
   return true;
 }
