@@ -141,7 +141,6 @@ static void start(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
   weir_round *round = &call->round;
   if (group->entry->stand_ins & WEIR_DIVERTS) limiter->other->wrap(call, group);
-  if (group->starts_us < group->not_before_us) group->starts_us = group->not_before_us;
   group->turn = weir_machine_start(group->machine, group->starts_us, group->memo, group->requests,
                                    round->planned + round->planned_count);
   round->planned_count += group->machine->frame.operation_count;
@@ -151,6 +150,7 @@ static void start(weir_call *call, weir_group *group) {
 static bool wrap(weir_call *call, weir_group *group) {
   const weir_stand_in *known = call->limiter->known;
   if (known->wrap != NULL) known->wrap(call, group);
+  if (group->starts_us < group->not_before_us) group->starts_us = group->not_before_us;
   if (group->requests != NULL) return true;
   doubt(call->limiter, group->entry);
   if (!group->keeps_lead) weir_call_pass_lead(call, group->entry);
@@ -161,6 +161,23 @@ int64_t weir_group_most(const weir_limiter *limiter, const weir_group *group,
                         const weir_claim *first) {
   if (group->machine->limited == NULL || limiter->stack.count_all) return limiter->group_most;
   return weir_machine_capacity(group->machine, group->entry->memo, first->ask.limit);
+}
+
+/* Where not all groups are bare: what a pool is known to hold (`shares`), its key's record, and what a stand-in
+ * adds come first. */
+__attribute__((noinline)) static void prepare_and_start(weir_call *call, weir_group *group,
+                                                        bool shares) {
+  const weir_limiter *limiter = call->limiter;
+  if (shares) weir_memo_share(&limiter->stack, group->entry->memo, group->machine->frame.memo);
+  if (limiter->limits_us > 0) group->reads = weir_record_seek(call, group);
+  if (group->reads == WEIR_RECORD_FIRST) {
+    weir_record_plan(call, group, true);
+  } else if (wrap(call, group)) {
+    start(call, group);
+    if (group->reads == WEIR_RECORD_RIDES) weir_record_plan(call, group, false);
+  } else {
+    call->group_count--;
+  }
 }
 
 /* Takes the next group off the key's line, the leader's own request first, and starts its machine.
@@ -175,8 +192,12 @@ static void take_group(weir_call *call, const weir_waiting *leader) {
   const weir_stand_in *known = limiter->known;
   bool is_named = known->needs_text || !(limiter->settings.traits & WEIR_TRAIT_IDENTITY);
   group->encoded_length = is_named ? weir_call_encode(leader, group->encoded) : 0;
-  unsigned before = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
-  bool shares = limiter->shared && read_pool(limiter, leader, before, group);
+  unsigned before = 0;
+  bool shares = false;
+  if (limiter->shared) {
+    before = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
+    shares = read_pool(limiter, leader, before, group);
+  }
   weir_lock_take(&entry->shard->lock);
   unsigned steps = atomic_load_explicit(&limiter->clock_steps, memory_order_relaxed);
   bool as_read = call->at.clock_steps == steps;
@@ -192,18 +213,11 @@ static void take_group(weir_call *call, const weir_waiting *leader) {
   group->not_before_us = 0;
   group->keeps_lead = false;
   group->memo = entry->memo;
-  if (shares && before == steps)
-    weir_memo_share(&limiter->stack, entry->memo, group->machine->frame.memo);
   group->reads = WEIR_RECORD_KNOWN;
-  if (limiter->limits_us > 0) group->reads = weir_record_seek(call, group);
-  if (group->reads == WEIR_RECORD_FIRST) {
-    weir_record_plan(call, group, true);
-  } else if (wrap(call, group)) {
+  if (limiter->bare_groups)
     start(call, group);
-    if (group->reads == WEIR_RECORD_RIDES) weir_record_plan(call, group, false);
-  } else {
-    call->group_count--;
-  }
+  else
+    prepare_and_start(call, group, shares && before == steps);
   weir_lock_leave(&entry->shard->lock);
 }
 

@@ -219,6 +219,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   if (made->leases && !weir_leased_line_init(&made->leased, &made->lease)) made->leases = false;
   made->known = made->leases ? &weir_lease_stand_in : &weir_denial_stand_in;
   made->other = &weir_account_stand_in;
+  made->bare_groups = made->known->wrap == NULL && made->limits_us == 0 && !made->shared;
   if (made->memo_keys == 0) made->memo_keys = keys_worth_remembering(made);
   made->table = create_table(made);
   if (made->table != NULL) made->denials = weir_table_denials(made->table);

@@ -52,6 +52,7 @@ enum { WEIR_KNOWS = 1, WEIR_DIVERTS = 2, WEIR_STAND_INS = 3 };
 
 static inline void weir_memo_entry_mark(weir_memo_entry *entry, unsigned bit, bool has) {
   unsigned others = entry->stand_ins & ~bit;
+  if (((entry->stand_ins & bit) != 0) == has) return;
   entry->stand_ins = (has ? others | bit : others) & WEIR_STAND_INS;
 }
 
