@@ -247,8 +247,13 @@ size_t weir_memo_bytes(const weir_stack *stack);
 weir_memo_limits *weir_memo_limits_of(const weir_stack *stack, const weir_memo *memo);
 
 /* Where a memo keeps what rule i's method remembers. Inline, as is weir_method_of(): requests that are answered
- * out of a lease come by here. */
-size_t weir_memo_offset(const weir_stack *stack, size_t i);
+ * out of a lease come by here, most of them of a rule that is alone. */
+size_t weir_memo_behind(const weir_stack *stack, size_t i);
+
+static inline size_t weir_memo_offset(const weir_stack *stack, size_t i) {
+  size_t first = sizeof(weir_memo) + stack->count * sizeof(weir_expected);
+  return i == 0 ? first : first + weir_memo_behind(stack, i);
+}
 
 static inline const void *weir_memo_own(const weir_stack *stack, const weir_memo *memo, size_t i) {
   return (const char *)memo + weir_memo_offset(stack, i);

@@ -27,10 +27,9 @@ int64_t weir_method_ttl_us(const weir_rule *rule, const weir_settings *settings)
  */
 
 /* Both methods of a bucket remember as much, so that no traits are asked for. */
-size_t weir_memo_offset(const weir_stack *stack, size_t i) {
-  size_t offset = sizeof(weir_memo) + stack->count * sizeof(weir_expected);
-  if (i == 0)
-    return offset; /* so that the common case needs no loop, nor what a loop saves and restores */
+/* What the methods of the rules before i remember takes so much. */
+size_t weir_memo_behind(const weir_stack *stack, size_t i) {
+  size_t offset = 0;
   for (const weir_rule *rule = stack->rules; rule < stack->rules + i; rule++) {
     const weir_method *method = weir_method_of(rule, 0);
     offset += method->memory_bytes;

@@ -245,6 +245,23 @@ void weir_stock_places(weir_stock *stock, const weir_lease *lease, int64_t now_u
          lease->stack->count * sizeof *places);
 }
 
+static inline void use_of(weir_lot *lot, const weir_lease *lease, int64_t cost, int64_t *at_us) {
+  if (lease->drains && lot->stamp_us < *at_us) *at_us = lot->stamp_us;
+  lot->left -= cost;
+}
+
+/* Out of more than one lot, which have room for it together. */
+__attribute__((noinline)) static void use_several(weir_stock *stock, const weir_lease *lease,
+                                                  int64_t now_us, int64_t cost, int64_t *at_us,
+                                                  unsigned class) {
+  while (cost > 0) {
+    weir_lot *lot = first_usable(stock, now_us, class);
+    int64_t taken = lot->left < cost ? lot->left : cost;
+    use_of(lot, lease, taken, at_us);
+    cost -= taken;
+  }
+}
+
 bool weir_stock_use(weir_stock *stock, const weir_lease *lease, int64_t now_us, int64_t cost,
                     int64_t *at_us, unsigned class) {
   weir_lot *lot = first_usable(stock, now_us, class);
@@ -252,14 +269,11 @@ bool weir_stock_use(weir_stock *stock, const weir_lease *lease, int64_t now_us, 
     return false;
   *at_us = now_us;
   earn(stock, lease, cost);
-  for (;;) {
-    int64_t taken = lot->left < cost ? lot->left : cost;
-    if (lease->drains && lot->stamp_us < *at_us) *at_us = lot->stamp_us;
-    lot->left -= taken;
-    cost -= taken;
-    if (cost == 0) return true;
-    lot = first_usable(stock, now_us, class);
-  }
+  if (lot->left >= cost)
+    use_of(lot, lease, cost, at_us);
+  else
+    use_several(stock, lease, now_us, cost, at_us, class);
+  return true;
 }
 
 /* Whether a charge with this stamp stands where the lot was charged, under every rule. */
