@@ -52,7 +52,7 @@ if [ -n "$program" ]; then
     exit
   }
   shift
-  cmake --build "$build" --target weir serve "$program"
+  cmake --build "$build" --target "$program"
   exec "$build/$path" "$@"
 fi
 
