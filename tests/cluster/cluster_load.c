@@ -7,6 +7,10 @@
  *   --stop        a master is stopped for a while: the same
  *   --takeover    a replica takes over without asking anybody: the same
  *   --partition   a master is cut off with some of its clients: the same, and it soon stops
+ *   --older       of nodes with INCREX one master has lost it, and so has each replica; they take over, and
+ *                 go back: nothing is lost, nothing counted twice
+ *   --rights      the right to INCREX is taken away from each master, and given back, with new
+ *                 connections: the same, and each thread is turned away once or so a time
  *
  * --strict asserts times as well, on a machine that has nothing else to do. */
 #include <stdarg.h>
@@ -128,6 +132,70 @@ static void probe_hops(void) {
   if (redirected == 0) fault("no decision met a move");
   if (hops * 100 > redirected * (self.strict ? 105 : 130) + 200)
     fault("too many hops for a redirected decision");
+}
+
+/* --- INCREX ------------------------------------------------------------------------------------
+ */
+
+static const char *const with_increx[] = {"--loadmodule", WEIR_INCREX_MODULE,
+                                          "--enable-module-command", "yes", NULL};
+
+static bool has_increx(void) {
+  return is_mode("--older") || is_mode("--rights");
+}
+
+enum { LACKING = 1, CALLS_OF_EACH = 100 };
+
+static void lose_increx(void) {
+  for (size_t node = 0; node < 2 * MASTERS; node++)
+    if (node == LACKING || node >= MASTERS) cluster_do(&self.nodes, node, "MODULE UNLOAD increx");
+}
+
+static void await_increx(size_t node, long long since) {
+  int64_t end_us = weir_monotonic_us() + PATIENCE_MS * INT64_C(1000);
+  while (cluster_calls(&self.nodes, node, "increx") < since + CALLS_OF_EACH) {
+    if (weir_monotonic_us() > end_us) load_fail("node %zu is not charged by INCREX", node);
+    load_pause_us(1000);
+  }
+}
+
+/* Who has the command is charged by it, and who has not is charged all the same. */
+static void check_forms(void) {
+  for (size_t node = 0; node < 2 * MASTERS; node++) {
+    bool has = node < MASTERS && node != LACKING;
+    long long bounded = cluster_calls(&self.nodes, node, "increx");
+    long long plain = cluster_calls(&self.nodes, node, "incrby");
+    printf("node %zu %s INCREX: %lld times, INCRBY %lld\n", node, has ? "with" : "without", bounded,
+           plain);
+    if (has ? bounded < CALLS_OF_EACH : plain < CALLS_OF_EACH) fault("node %zu was not used", node);
+  }
+}
+
+/* A thread has one request under way, which is turned away once; so is a question, whose answer may also
+ * have been on its way and last for one request more. New connections end what was under way: of that nobody
+ * knows. */
+static void change_rights(void) {
+  int64_t end_us = weir_monotonic_us() + self.seconds * 1000000;
+  long long taken = 0;
+  long long most = 0;
+  for (size_t i = 0; i < MASTERS || weir_monotonic_us() < end_us; i++) {
+    size_t node = i % MASTERS;
+    await_increx(node, cluster_calls(&self.nodes, node, "increx"));
+    long long before = cluster_refused(&self.nodes, node, "increx");
+    long long plain = cluster_calls(&self.nodes, node, "incrby");
+    cluster_do(&self.nodes, node, "ACL SETUSER default -increx");
+    while (cluster_calls(&self.nodes, node, "incrby") < plain + CALLS_OF_EACH)
+      load_pause_us(1000);
+    long long turned_away = cluster_refused(&self.nodes, node, "increx") - before;
+    if (turned_away > most) most = turned_away;
+    if (turned_away > 2 * self.threads) fault("node %zu turned %lld away", node, turned_away);
+    cluster_do(&self.nodes, node, "ACL SETUSER default +increx");
+    cluster_do(&self.nodes, node, "CLIENT KILL TYPE normal SKIPME yes");
+    taken++;
+  }
+  printf("taken away %lld times from %d threads: %lld requests at most were turned away\n", taken,
+         self.threads, most);
+  if (most == 0) fault("nobody was turned away");
 }
 
 /* How long the keys of a shard are away, and what the others notice. */
@@ -355,8 +423,12 @@ static void set_up(void) {
   char url[SERVER_URL_BYTES];
   /* While slots move nobody is to be found dead for being held up. */
   int timeout_ms = is_mode("--migrations") ? CALM_TIMEOUT_MS : NODE_TIMEOUT_MS;
-  cluster_start(&self.nodes, &(cluster_options){.replicas = 1, .node_timeout_ms = timeout_ms},
+  cluster_start(&self.nodes,
+                &(cluster_options){.replicas = 1,
+                                   .node_timeout_ms = timeout_ms,
+                                   .arguments = has_increx() ? with_increx : NULL},
                 false);
+  if (is_mode("--older")) lose_increx();
   if (is_mode("--partition")) {
     open_both_sides();
   } else {
@@ -370,8 +442,10 @@ static void set_up(void) {
 static void happen(void) {
   if (is_mode("--migrations"))
     migrate_during(pass_time);
-  else if (is_mode("--failover"))
+  else if (is_mode("--failover") || is_mode("--older"))
     fail_over(NULL);
+  else if (is_mode("--rights"))
+    change_rights();
   else if (is_mode("--takeover"))
     fail_over("TAKEOVER");
   else if (is_mode("--kill"))
@@ -383,8 +457,8 @@ static void happen(void) {
 }
 
 static void read_arguments(int count, char **arguments) {
-  static const char *const modes[] = {"--migrations", "--failover", "--takeover",
-                                      "--kill",       "--stop",     "--partition"};
+  static const char *const modes[] = {"--migrations", "--failover",  "--takeover", "--kill",
+                                      "--stop",       "--partition", "--older",    "--rights"};
   self.seconds = 5;
   self.threads = 4;
   for (int i = 1; i < count; i++) {
@@ -401,7 +475,7 @@ static void read_arguments(int count, char **arguments) {
   if (self.mode == NULL || self.seconds < 1 || self.threads < 1) {
     fputs(
         "usage: cluster_load [--seconds N] [--threads N] [--strict] --migrations | --failover | "
-        "--takeover | --kill | --stop | --partition\n",
+        "--takeover | --kill | --stop | --partition | --older | --rights\n",
         stderr);
     exit(2);
   }
@@ -418,6 +492,7 @@ int main(int count, char **arguments) {
   count_strays();
   check();
   check_calm();
+  if (is_mode("--older")) check_forms();
   if (is_mode("--migrations")) {
     printf("%lld slots moved\n", moves);
     migrate_during(probe_hops);
