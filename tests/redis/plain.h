@@ -41,16 +41,21 @@ static inline long long plain_count_immortal(redisContext *plain, size_t *count)
   return immortal;
 }
 
+/* The number behind `label` in a section of INFO; 0: it is not there. */
+static inline long long plain_number(redisContext *plain, const char *section, const char *label) {
+  redisReply *reply = redisCommand(plain, "INFO %s", section);
+  assert_true(reply != NULL && reply->type == REDIS_REPLY_STRING);
+  const char *found = strstr(reply->str, label);
+  long long number = found != NULL ? strtoll(found + strlen(label), NULL, 10) : 0;
+  freeReplyObject(reply);
+  return number;
+}
+
 /* How often the server has executed a command. */
 static inline long long plain_calls(redisContext *plain, const char *name) {
-  char line[32];
-  redisReply *reply = redisCommand(plain, "INFO commandstats");
-  assert_true(reply != NULL && reply->type == REDIS_REPLY_STRING);
-  snprintf(line, sizeof line, "cmdstat_%s:calls=", name);
-  const char *found = strstr(reply->str, line);
-  long long count = found != NULL ? strtoll(found + strlen(line), NULL, 10) : 0;
-  freeReplyObject(reply);
-  return count;
+  char label[32];
+  snprintf(label, sizeof label, "cmdstat_%s:calls=", name);
+  return plain_number(plain, "commandstats", label);
 }
 
 static inline weir_operation raise_to(const char *key, int64_t floor, int64_t delta) {
