@@ -274,11 +274,16 @@ static void receive_time(redis_questions *questions, const redisReply *reply) {
 }
 
 static void receive_form(redis_questions *questions, const redisReply *reply) {
+  static const char unknown[] = "ERR unknown command";
   bool error = reply->type == REDIS_REPLY_ERROR;
   questions->form = weir_redis_form_read(reply);
   questions->form_known = questions->form == WEIR_FORM_BOUNDED ||
                           (error && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0);
-  if (error)
+  if (error && strncmp(reply->str, unknown, strlen(unknown)) == 0)
+    weir_message_set(&questions->form_why,
+                     "increx: the server does not have this command, as Redis has from 8.8 on and "
+                     "Valkey from 9.2 on");
+  else if (error)
     explain("increx", reply, &questions->form_why);
   else if (questions->form == WEIR_FORM_PLAIN)
     weir_message_set(&questions->form_why, "increx: the server does not keep to its bounds");
