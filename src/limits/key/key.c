@@ -16,11 +16,12 @@ static const char digits[] = "0123456789abcdef";
 
 /* Printable ASCII stands for itself, but for what means something in a counter's key. Those that do,
  * each at its own place. */
-static const char themselves[128] =
+static const char themselves[] =
     "................................"
     ".!\".$.&'()*+,-./0123456789:;<=>?"
     "@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_"
     "`abcdefghijklmnopqrstuvwxyz.|.~.";
+_Static_assert(sizeof themselves == 128 + 1, "one for each code");
 
 static size_t encode_hash(const void *key, size_t length, char *encoded) {
   unsigned char hash[16];
@@ -57,7 +58,7 @@ size_t weir_key_encode(const void *key, size_t length, char encoded[WEIR_ENCODED
     if (((judged | judge(word)) & 0x80 * (UINT64_MAX / 255)) == 0) return length;
   }
   for (size_t i = 0; i < length; i++) {
-    bool plain = bytes[i] < sizeof themselves && themselves[bytes[i]] == (char)bytes[i];
+    bool plain = bytes[i] < sizeof themselves - 1 && themselves[bytes[i]] == (char)bytes[i];
     if (used + (plain ? 1 : 3) > WEIR_ENCODED_MOST) return encode_hash(key, length, encoded);
     if (plain) {
       encoded[used++] = (char)bytes[i];
