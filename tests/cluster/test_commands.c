@@ -37,7 +37,7 @@ static int start(void **state) {
   return 0;
 }
 
-static int stop(void **state) {
+static int tear_down(void **state) {
   (void)state;
   cluster_stop(&several);
   server_kill(one.nodes[0]);
@@ -107,5 +107,5 @@ static void a_cluster_takes_no_more_commands(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_cluster_takes_no_more_commands)};
-  return cmocka_run_group_tests(tests, start, stop);
+  return cmocka_run_group_tests(tests, start, tear_down);
 }

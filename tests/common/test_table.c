@@ -33,7 +33,7 @@ static int start(void **state) {
   return 0;
 }
 
-static int stop(void **state) {
+static int tear_down(void **state) {
   (void)state;
   weir_hash_table_clean_up(&table);
   return 0;
@@ -171,7 +171,7 @@ static void has_a_secret_of_its_own(void **state) {
   assert_in_range(alike, 0, 2);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, start, stop)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, start, tear_down)
 
 int main(void) {
   const struct CMUnitTest tests[] = {

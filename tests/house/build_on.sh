@@ -47,6 +47,8 @@ step test ctest --test-dir build -j "$CMAKE_BUILD_PARALLEL_LEVEL" -LE "house|slo
   -R "^($(echo $folders | tr ' ' '|'))/" --output-on-failure
 grep "tests passed" /tmp/test.log
 STEPS
-chroot "$work/root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
+# Packages set themselves up by /proc, which is gone with the shell that mounts it.
+unshare --mount sh -c 'mount -t proc proc "$1/proc" && shift && exec "$@"' - "$work/root" \
+  chroot "$work/root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
   CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" folders="$folders" sh /steps.sh
 echo "$(date +%T) $suite: built and tested"

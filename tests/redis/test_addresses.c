@@ -23,7 +23,7 @@ static struct address moved = {.reservation = -1}; /* since it moved first */
 static redisContext *plain;                        /* the moving node's, which stays */
 static int changes = CHANGES;
 
-static int stop(void **state) {
+static int tear_down(void **state) {
   (void)state;
   redisFree(plain);
   cluster_stop(&nodes);
@@ -170,5 +170,5 @@ int main(int count, char **arguments) {
   };
   cluster_start(&nodes, &(cluster_options){.node_timeout_ms = 400}, false);
   plain = plain_connect(nodes.nodes[MOVING]);
-  return cmocka_run_group_tests(tests, NULL, stop);
+  return cmocka_run_group_tests(tests, NULL, tear_down);
 }

@@ -16,7 +16,7 @@ static int start(void **state) {
   return 0;
 }
 
-static int stop(void **state) {
+static int tear_down(void **state) {
   (void)state;
   cluster_stop(&nodes);
   return 0;
@@ -369,5 +369,5 @@ int main(void) {
       cmocka_unit_test(tls_goes_by_names),
       cmocka_unit_test(a_heir_is_found),
   };
-  return cmocka_run_group_tests(tests, start, stop);
+  return cmocka_run_group_tests(tests, start, tear_down);
 }

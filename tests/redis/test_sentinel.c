@@ -101,7 +101,7 @@ static int start_secure(void **state) {
   return 0;
 }
 
-static int stop(void **state) {
+static int tear_down(void **state) {
   (void)state;
   sentinel_stop(&group);
   return 0;
@@ -439,8 +439,8 @@ int main(int count, char **arguments) {
       cmocka_unit_test(an_older_server_takes_over),
   };
   if (count > 1)
-    return cmocka_run_group_tests(plain, start_plain, stop) +
-           cmocka_run_group_tests(mixed, start_mixed, stop);
-  int failed = cmocka_run_group_tests(secure, start_secure, stop);
-  return failed + cmocka_run_group_tests(lies, start_three, stop);
+    return cmocka_run_group_tests(plain, start_plain, tear_down) +
+           cmocka_run_group_tests(mixed, start_mixed, tear_down);
+  int failed = cmocka_run_group_tests(secure, start_secure, tear_down);
+  return failed + cmocka_run_group_tests(lies, start_three, tear_down);
 }

@@ -83,7 +83,7 @@ static weir_store *open_fake(const fake_server *self, const char *protocol) {
   return store;
 }
 
-static void stop(fake_server *self) {
+static void end_server(fake_server *self) {
   shutdown(self->listener, SHUT_RDWR);
   pthread_join(self->thread, NULL);
   close(self->listener);
@@ -117,7 +117,7 @@ static weir_operation play(const char *protocol, fake_script script, weir_messag
     assert_int_equal(add.outcome, first.outcome);
     assert_true(taken_us < deadline_us / 2);
   }
-  stop(&fake);
+  end_server(&fake);
   return first;
 }
 
@@ -139,7 +139,7 @@ static void a_trickling_server_does_not_stretch_the_deadline(void **state) {
     assert_outcome(add, WEIR_UNKNOWN);
     if (taken_us < least_us) least_us = taken_us;
   }
-  stop(&fake);
+  end_server(&fake);
   assert_in_range(least_us, DEADLINE_US, DEADLINE_US + GRACE_US);
 }
 
@@ -193,7 +193,7 @@ static void a_reply_too_many_closes_the_connection(void **state) {
     pause_ms(20);
   }
   weir_store_close(store);
-  stop(&fake);
+  end_server(&fake);
 }
 
 static void an_error_to_a_storage_command_closes_the_connection(void **state) {
@@ -208,7 +208,7 @@ static void an_error_to_a_storage_command_closes_the_connection(void **state) {
   assert_outcome(operations[1], WEIR_UNKNOWN);
   assert_non_null(strstr(message.text, "bad data chunk"));
   weir_store_close(store);
-  stop(&fake);
+  end_server(&fake);
 }
 
 static void a_proxy_that_lost_an_answer_leaves_it_unknown(void **state) {
