@@ -189,9 +189,13 @@ static void tells_of_a_cluster(void **state) {
   (void)state;
   static const char *const cluster[] = {"--cluster-enabled", "yes", NULL};
   struct server *server = server_start_redis(SERVER_IPV4, cluster);
+  redisContext *plain = plain_connect(server);
+  bool may_have_more = plain_do(plain, "CONFIG GET cluster-databases") > 0; /* Valkey 9 */
+  redisFree(plain);
   expect(open_as(server, "", ""), add_to("weir:{a}", 1), WEIR_REFUSED, "the cluster is down");
   expect(open_as(server, "", "/1"), add_to("weir:{a}", 1), WEIR_NOT_SENT,
-         "select: a cluster has database 0 alone");
+         may_have_more ? "select: the server has no database of this number"
+                       : "select: a cluster has database 0 alone");
 }
 
 static void tells_of_a_proxy_without_its_server(void **state) {
