@@ -276,14 +276,14 @@ __attribute__((cold, noinline)) static bool take_withdrawal(const redis_answer *
 }
 
 /* Nothing was added. An ADD has met its bound, or the total would be beyond an int64; with a seed it may have
- * met no key. A SUB has met no key, or one of 0; one below 0 is there all the same, and the plain form takes
- * from it. */
+ * met no key. A SUB has met no key, or one of 0 or less, which is there all the same: the plain form tells
+ * which, and takes from it. */
 __attribute__((cold, noinline)) static bool take_nothing(const redis_answer *at, int64_t total) {
   static const weir_redis_reply overflow = {.kind = WEIR_REPLY_ERROR,
                                             .text = "ERR increment or decrement would overflow"};
   weir_operation *operation = at->operation;
   bool adds = operation->kind == WEIR_ADD;
-  if (adds ? operation->seed > 0 && total <= 0 : total < 0) {
+  if (total <= 0 && (!adds || operation->seed > 0)) {
     go_plainly(at->attempt);
   } else if (adds && operation->floor > 0) {
     operation->value = total;
@@ -291,8 +291,6 @@ __attribute__((cold, noinline)) static bool take_nothing(const redis_answer *at,
     return total > operation->floor - 1 - operation->delta;
   } else if (adds)
     take_refusal(at, &overflow);
-  else if (total == 0)
-    operation->outcome = WEIR_ABSENT;
   else
     return false;
   return true;

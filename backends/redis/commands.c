@@ -100,10 +100,10 @@ const weir_redis_command weir_redis_commands[WEIR_STEP_COUNT] = {
  * RAISE and of its SUB answer nil instead of creating; without refresh nor does RAISE's floor.
  *
  * INCREX gives its key a TTL in the same instant, if it has none: nothing to ask, nothing to mend.
- * Its SUB names a least total, so that an absent key, which counts as 0, is refused and not made. So
- * is a key that holds 0: that it counts as absent denies, it never admits. One below 0 tells by the
- * answer that it is there, and the plain form takes from it. An ADD with a seed is told in the same way that
- * there may be no key: it names the total that a key of 1 would come to for the least.
+ * Its SUB names a least total, so that an absent key, which counts as 0, is refused and not made. So is
+ * one that holds 0 or less. It is there all the same: another may have taken from it what is about to go
+ * back. So the plain form takes from it, and finds out whether there is one. An ADD with a seed is told in
+ * the same way that there may be no key: it names the total that a key of 1 would come to for the least.
  *
  * A key may hold something of another program's, half a gigabyte long. A GET of it keeps the server
  * and the connection busy for seconds, and all other operations wait. So a key with which something

@@ -52,12 +52,13 @@ typedef enum weir_operation_kind {
   /* Absent: creates the key with seed + delta, ttl_us. Present: adds delta; with `refresh` the TTL
    * becomes ttl_us, without it stays. One atomic addition, exactly once.
    * DONE: value is the new total. FULL, with WEIR_TRAIT_BOUND alone: that would have reached `floor`, which is
-   * above 0; nothing was added, and value is what is there, of an absent key the seed. */
+   * above 0; nothing was added, and value is what is there, of an absent key 0. With a seed an absent key is
+   * never FULL: it is created, as others must find the seed. */
   WEIR_ADD,
   /* Present: subtracts delta, below zero too, TTL untouched. Absent: creates nothing, or, where the
    * store can only subtract from what it creates, the seed, which lives ttl_us.
-   * DONE: value is the new total, negative where more was taken than was there. ABSENT; a key that
-   * holds 0 may count as absent. */
+   * DONE: value is the new total, negative where more was taken than was there. ABSENT: a key that
+   * holds 0 is none. */
   WEIR_SUB,
   /* DONE: value, and version_out where the backend has WEIR_TRAIT_SWAP. ABSENT. */
   WEIR_GET,

@@ -86,6 +86,24 @@ static void sub_goes_far_below_nothing(void **state) {
   expect_total(*state, op_add(&at, WEIR_VALUE_MOST), 1);
 }
 
+/* What is there is 0, which is not nothing. */
+static void sub_takes_from_a_key_of_nothing(void **state) {
+  key at = subject_lone_key();
+  expect_total(*state, op_add(&at, 3), 3);
+  expect_total(*state, op_sub(&at, 3), 0);
+  expect_total(*state, op_sub(&at, 2), -2);
+  expect_total(*state, op_get(&at), -2);
+}
+
+/* Others must find it there: a bound that is met keeps no seed out. */
+static void a_seed_is_stored_above_its_bound(void **state) {
+  key at = subject_lone_key();
+  weir_operation add = op_add_seed(&at, 1000, 7);
+  add.floor = 900;
+  expect_total(*state, add, 1007);
+  expect_total(*state, op_get(&at), 1007);
+}
+
 static void sub_of_an_absent_key_leaves_nothing_or_a_zero(void **state) {
   key at = subject_lone_key();
   expect_end(*state, op_sub(&at, 5), WEIR_ABSENT);
@@ -187,10 +205,12 @@ const contract_test counting_tests[] = {
     CONTRACT_TEST(add_without_a_seed_starts_at_nothing),
     CONTRACT_TEST(add_counts_exactly_whatever_the_size),
     CONTRACT_TEST(add_takes_the_largest_delta_and_seed),
+    CONTRACT_TEST(a_seed_is_stored_above_its_bound),
     CONTRACT_TEST(sub_takes_back_what_was_added),
     CONTRACT_TEST(sub_leaves_a_total_that_can_be_read),
     CONTRACT_TEST(sub_goes_below_nothing_and_comes_back),
     CONTRACT_TEST(sub_goes_far_below_nothing),
+    CONTRACT_TEST(sub_takes_from_a_key_of_nothing),
     CONTRACT_TEST(sub_of_an_absent_key_leaves_nothing_or_a_zero),
     CONTRACT_TEST(sub_of_an_absent_key_leaves_nothing_or_its_seed),
     CONTRACT_TEST(add_is_atomic_among_many_threads),

@@ -338,7 +338,9 @@ static void report(struct search *search, FILE *story) {
 
 /* Depth first most mistakes show sooner, but some by another check than theirs. */
 static bool find_mistake(struct search *search, const struct mutant *mutant, bool shortest) {
-  if (!shortest && explore_all(search) && search->model.failed == mutant->killed_by) return true;
+  bool endless = mutant->killed_by == CHECK_ENDLESS; /* which no search by breadth meets */
+  if ((endless || !shortest) && explore_all(search) && search->model.failed == mutant->killed_by)
+    return true;
   return find_shortest(search);
 }
 

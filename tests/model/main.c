@@ -6,6 +6,7 @@
  *     weir_model --brief    the same, but of each mutant the first run that its check ends
  *     weir_model --bounded [NAME]   ordinary scopes on a store with bounds; no mutants
  *     weir_model --mixed [NAME]     the same, and it keeps none for client 1
+ *     weir_model --withdrawn [NAME] and it keeps none from some step on
  *     weir_model --contrary [NAME]  and it refuses whatever has one, so that bounds are always too low
  *     weir_model NAME       one scope or mutant
  *
@@ -231,6 +232,7 @@ static size_t tell_all(struct work *work, uint64_t *states) {
 static const struct mutant *store_called(const char *option) {
   if (strcmp(option, "--bounded") == 0) return &no_mutant_bounded;
   if (strcmp(option, "--mixed") == 0) return &no_mutant_mixed;
+  if (strcmp(option, "--withdrawn") == 0) return &no_mutant_withdrawn;
   return strcmp(option, "--contrary") == 0 ? &no_mutant_contrary : NULL;
 }
 

@@ -268,7 +268,7 @@ struct world {
   int64_t slack[RULES_MOST]; /* cost that an eviction may add to the bound */
   int64_t leak[RULES_MOST];  /* cost that faults may leave charged without being owed */
   uint32_t answered;         /* records, one bit each */
-  bool crashed, evicted, flushed, lost, set_back;
+  bool crashed, evicted, flushed, lost, set_back, withdrawn;
   struct client clients[CLIENTS_MOST];
   struct key keys[KEYS_MOST];
   struct record records[RECORDS_MOST];
@@ -287,6 +287,7 @@ enum step_kind {
   CRASHES,
   EVICTS,
   FLUSHES,
+  WITHDRAWS,
   LOSES,
   NOT_SENT,
   ORPHAN_LANDS,

@@ -4,6 +4,8 @@ const struct mutant no_mutant = {.name = "none"};
 const struct mutant no_mutant_bounded = {.name = "none, sums by INCREX", .bounded = true};
 const struct mutant no_mutant_mixed = {
     .name = "none, sums of client 0 by INCREX", .bounded = true, .ignores = true};
+const struct mutant no_mutant_withdrawn = {
+    .name = "none, sums by INCREX until that is taken away", .bounded = true, .withdraws = true};
 const struct mutant no_mutant_contrary = {
     .name = "none, bounds that are too low", .bounded = true, .contrary = true};
 

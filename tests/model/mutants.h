@@ -22,14 +22,19 @@ struct mutant {
   void (*distort)(weir_operation *operation);                   /* the answer */
   void (*remember)(struct model *model, struct client *client); /* after a request */
   bool keeps_memo;                                              /* over a step of the clock */
-  bool never_late;  /* answers after the deadline are taken for good */
-  bool saturates;   /* SUB stops at 0 */
-  bool bounded;     /* no mistake: as by INCREX, ADD keeps its bound, and SUB makes no key of 0 */
-  bool ignores;     /* nor this: no bound is kept for client 1 */
-  bool contrary;    /* nor this: every bound is met, whatever it was */
-  bool creates;     /* RAISE without refresh creates what is absent */
-  bool resends;     /* what got no answer is sent again */
-  bool late_admits; /* the policy answers who is late as if the store were away */
+  bool never_late;      /* answers after the deadline are taken for good */
+  bool saturates;       /* SUB stops at 0 */
+  bool spends;          /* SUB takes a key of 0 for none */
+  bool spares;          /* and does nothing where less is there */
+  bool cuts;            /* ADD goes up to its bound */
+  bool refuses_seeds;   /* and is refused by its seed where no key is there */
+  bool bounded;         /* no mistake: as by INCREX, ADD keeps its bound */
+  bool ignores;         /* nor this: no bound is kept for client 1 */
+  bool withdraws;       /* nor this: none is kept from some step on */
+  bool contrary;        /* nor this: every bound is met, whatever it was */
+  bool creates;         /* RAISE without refresh creates what is absent */
+  bool resends;         /* what got no answer is sent again */
+  bool late_admits;     /* the policy answers who is late as if the store were away */
   bool repeats_for_all; /* a denial, whichever class was told it */
   bool looks_once;      /* no answer by the deadline is taken for silence */
   bool keeps_reads;     /* a GET behind a redirected write is not repeated, ... */
@@ -99,7 +104,8 @@ struct mutant {
   weir_turn (*resume)(weir_machine *machine, int64_t now_us, bool late, weir_operation *operations);
 };
 
-extern const struct mutant no_mutant, no_mutant_bounded, no_mutant_mixed, no_mutant_contrary;
+extern const struct mutant no_mutant, no_mutant_bounded, no_mutant_mixed, no_mutant_contrary,
+    no_mutant_withdrawn;
 
 /* One table per file mutants_*.c. */
 extern const struct mutant window_mutants[];

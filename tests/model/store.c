@@ -127,15 +127,28 @@ static uint64_t reported_version(const struct model *model, const struct key *ke
   return model->scope->flags & UNTOLD ? 0 : key->version;
 }
 
-/* A store with bounds refuses what would reach that of the operation; a client's node may be without. */
+static bool keeps_bounds(const struct model *model, const struct client *client) {
+  const struct mutant *store = model->mutant;
+  bool plain = store->ignores && client == &model->world->clients[1];
+  return store->bounded && !plain && !model->world->withdrawn;
+}
+
+/* A store with bounds refuses what would reach that of the operation; a client's node may be without. What finds
+ * no key makes one with its seed. */
 static bool is_full(const struct model *model, const struct client *client,
                     weir_operation *operation, const struct key *key) {
   const struct mutant *store = model->mutant;
-  bool plain = store->ignores && client == &model->world->clients[1];
-  int64_t there = key != NULL && key->present ? key->value : operation->seed;
-  if (operation->kind != WEIR_ADD || operation->floor == 0 || !store->bounded || plain ||
+  bool present = key != NULL && key->present;
+  bool seeds = !present && operation->seed > 0 && !store->refuses_seeds;
+  int64_t there = present ? key->value : operation->seed;
+  if (operation->kind != WEIR_ADD || operation->floor == 0 || seeds ||
+      !keeps_bounds(model, client) ||
       (!store->contrary && there + operation->delta < operation->floor))
     return false;
+  if (store->cuts) {
+    operation->delta = operation->floor - 1 - there;
+    return false;
+  }
   operation->value = there;
   operation->outcome = WEIR_FULL;
   return true;
@@ -157,8 +170,7 @@ static void on_absent(struct model *model, weir_operation *operation) {
       if (operation->kind == WEIR_ADD) operation->value = key->value;
       break;
     case WEIR_SUB: /* a store with RAISE is one that can only subtract from what it creates */
-      if (!operation->raised && model->settings.traits & WEIR_TRAIT_RAISE &&
-          !model->mutant->bounded)
+      if (!operation->raised && model->settings.traits & WEIR_TRAIT_RAISE)
         write_value(find_or_make(model, operation), operation->seed);
       operation->outcome = WEIR_ABSENT;
       break;
@@ -266,11 +278,12 @@ static bool raise(struct model *model, struct sent *sent) {
   return true;
 }
 
-/* A bounded subtraction adds nothing to a key of 0, as if none were there. */
+/* As by LBOUND 1 - delta alone, which does not tell a key of 0 from none; and by LBOUND 0. */
 static bool is_spent(const struct model *model, const weir_operation *operation,
                      const struct key *key) {
-  return model->mutant->bounded && operation->kind == WEIR_SUB && !operation->raised &&
-         key->value == 0;
+  bool subtracts = operation->kind == WEIR_SUB && !operation->raised;
+  return subtracts && ((model->mutant->spends && key->value == 0) ||
+                       (model->mutant->spares && key->value < operation->delta));
 }
 
 bool store_execute(struct model *model, struct client *client, struct sent *sent) {

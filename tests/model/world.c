@@ -141,6 +141,8 @@ size_t world_steps(const struct model *model, struct step steps[STEPS_MOST]) {
   if (world->orphans[0].operation.ttl_us != 0) steps[count++] = (struct step){ORPHAN_LANDS, 0, 0};
   if (model->cluster != NULL) count += cluster_steps(model, steps + count);
   if (model->scope->flags & FLUSH && !world->flushed) steps[count++] = (struct step){FLUSHES, 0, 0};
+  if (model->mutant->withdraws && !world->withdrawn)
+    steps[count++] = (struct step){WITHDRAWS, 0, 0};
   if (model->scope->flags & EVICTION && !world->evicted) count += evictions(world, steps + count);
   return count;
 }
@@ -181,6 +183,10 @@ void world_apply(struct model *model, struct step step) {
       break;
     case FLUSHES:
       fault_flush(model);
+      break;
+    case WITHDRAWS:
+      model->world->withdrawn = true;
+      story_print(model, "from now on the store keeps no bounds");
       break;
     case LOSES:
       fault_lose(model, client, WEIR_UNKNOWN);
