@@ -92,14 +92,14 @@ void ranges_restore(struct model *model, const char *saved) {
   }
 }
 
-enum { BLOCK_WORDS = 8 };
+enum { BLOCK_WORDS = 16 };
 
-/* Whether a block is as it was; the compiler makes vectors of it. */
-static bool same(const uint64_t *a, const uint64_t *b) {
-  uint64_t differs = 0;
-  for (size_t i = 0; i < BLOCK_WORDS; i++)
-    differs |= a[i] ^ b[i];
-  return differs == 0;
+/* Which words of a block differ, one bit each. */
+static unsigned differing(const uint64_t *a, const uint64_t *b, size_t words) {
+  unsigned bits = 0;
+  for (size_t i = 0; i < words; i++)
+    bits |= (unsigned)(a[i] != b[i]) << i;
+  return bits;
 }
 
 /* Keys are used in order, and stay so. */
@@ -122,14 +122,15 @@ size_t ranges_compare(const struct model *model, const char *saved, int who,
     const uint64_t *now = (const uint64_t *)model->world + first;
     int owner = model->ranges[i].who;
     bool others = who != ANYBODY && owner != ANYBODY && owner != who;
-    for (size_t block = 0; block < words && !others; block += BLOCK_WORDS) {
-      size_t end = block + BLOCK_WORDS;
-      if (end <= words && same(now + block, before + done + block)) continue;
-      for (size_t at = block; at < end && at < words;
-           at++) { /* no branch that is hard to foresee */
-        changes[count] =
-            (struct change){(uint16_t)(first + at), (uint16_t)(done + at), before[done + at]};
-        count += now[at] != before[done + at];
+    size_t unlike = others || memcmp(now, before + done, words * sizeof *now) == 0 ? 0 : words;
+    for (size_t block = 0; block < unlike; block += BLOCK_WORDS) {
+      size_t length = words - block < BLOCK_WORDS ? words - block : BLOCK_WORDS;
+      const uint64_t *old = before + done + block;
+      if (memcmp(now + block, old, length * sizeof *old) == 0) continue;
+      for (unsigned bits = differing(now + block, old, length); bits != 0; bits &= bits - 1) {
+        size_t at = (size_t)__builtin_ctz(bits);
+        changes[count++] =
+            (struct change){(uint16_t)(first + block + at), (uint16_t)(done + block + at), old[at]};
       }
     }
     done += words;
