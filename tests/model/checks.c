@@ -139,6 +139,15 @@ static void unlimited(struct model *model, const struct client *client,
                 world_client_number(model, client));
 }
 
+/* No lot is used where the key has been blocked for longer than a record is believed. */
+static void limited(struct model *model, struct client *client, const weir_claim *request) {
+  struct record *record = record_of(model, client, request);
+  record->limit = (int32_t)keys_most(model, client, record);
+  if (record->limit == 0)
+    check_fails(model, CHECK_BOUND, "client %d was admitted where the key was blocked",
+                world_client_number(model, client));
+}
+
 void check_decision(struct model *model, struct client *client, const weir_claim *request) {
   const struct record *record = record_of(model, client, request);
   model->decisions++;
@@ -153,8 +162,7 @@ void check_decision(struct model *model, struct client *client, const weir_claim
   if (record->wish == SETTLES) settle_answered(model, client, record_of(model, client, request));
   if (record->state == ALLOWED) allowed(model, client, record_of(model, client, request));
   if (request->verdict.decision.source == WEIR_SOURCE_UNLIMITED) unlimited(model, client, record);
-  if (record->state == ADMITTED && model->has_limits)
-    record_of(model, client, request)->limit = (int32_t)keys_most(model, client, record);
+  if (record->state == ADMITTED && model->has_limits) limited(model, client, request);
   if (record->state == ADMITTED) admitted(model, client, record);
   if (record->state == ADMITTED) dues_admitted(model, client, record);
   if (record->state == DENIED) denied(model, client, request, record);

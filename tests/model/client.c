@@ -185,8 +185,15 @@ weir_turn client_start_machine(struct model *model, struct client *client, weir_
 static void answer_here(struct model *model, struct client *client) {
   for (int i = 0; i < GROUP_MOST; i++)
     if (client->requests[i].verdict.answered) answered(model, client, &client->requests[i]);
+  lease_end_group(model, client);
   record_over(model, client);
-  client_rest(model, client);
+  if (client->returns == 0) {
+    client_rest(model, client);
+    return;
+  }
+  memset(client->machine, 0, model->machine_bytes);
+  memset(client->requests, 0, sizeof client->requests);
+  client->lands_by_us = client->deadline_us;
 }
 
 static void begin(struct model *model, struct client *client, weir_claim *group) {

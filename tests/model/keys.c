@@ -18,9 +18,19 @@ struct keys {
   weir_group group;
   weir_memo_entry entry;
   weir_stack most;
+  weir_stand_in known;
+  const weir_lease *lease;
+  struct client *client; /* of whom a group is seen, or a record */
   weir_waiting waiting[GROUP_MOST];
   _Alignas(WEIR_SHARD_ALIGNMENT) char shard[sizeof(weir_shard)];
 };
+
+/* What a record makes of no use goes back. */
+static void drop_lots(weir_limiter *limiter, weir_memo_entry *entry) {
+  struct keys *keys = (struct keys *)(void *)limiter; /* its first member */
+  (void)entry;
+  weir_stock_drop(keys->client->stock, keys->lease);
+}
 
 bool keys_open(struct model *model) {
   const weir_rule *rule = &model->stack.rules[0];
@@ -31,7 +41,11 @@ bool keys_open(struct model *model) {
   model->has_limits = true;
   keys->limiter.stack = model->stack;
   keys->limiter.steered = weir_stack_steered(&model->stack);
-  keys->limiter.known = &weir_denial_stand_in;
+  keys->limiter.leases = model->scope->lease_us > 0;
+  keys->known = weir_denial_stand_in;
+  if (keys->limiter.leases) keys->known.drop = drop_lots;
+  keys->limiter.known = &keys->known;
+  keys->lease = &model->lease;
   keys->limiter.limit_least = weir_rule_limit_least(rule);
   keys->limiter.limits_us = model->scope->limits_us;
   keys->limiter.absent_denies = model->scope->flags & ABSENT_DENIES;
@@ -78,17 +92,37 @@ void keys_set(struct model *model, struct client *client, const struct wanted *w
   client->deadline_us = client->lands_by_us = model->world->real_us + DEADLINE_US;
 }
 
-static weir_record *record_known(const struct model *model, const struct client *client) {
+static void see(const struct model *model, struct client *client) {
   model->keys->entry.memo = client->memo;
+  model->keys->client = client;
+}
+
+static weir_record *record_known(const struct model *model, struct client *client) {
+  see(model, client);
   return weir_record_of(&model->keys->limiter, &model->keys->entry);
+}
+
+/* Whether what is charged ahead may be used now. */
+bool keys_let(const struct model *model, struct client *client, int64_t now_us) {
+  if (model->keys == NULL || model->mutant->uses_unread) return true;
+  see(model, client);
+  return weir_record_lets(&model->keys->limiter, &model->keys->entry, now_us);
+}
+
+/* Whether nothing is charged ahead. */
+bool keys_bar(const struct model *model, struct client *client) {
+  if (model->keys == NULL) return false;
+  see(model, client);
+  return weir_record_bars(&model->keys->limiter, &model->keys->entry);
 }
 
 /* What this process has set it knows at once. */
 void keys_end_set(struct model *model, struct client *client) {
   const weir_operation *put = &client->operations[0], *get = &client->operations[1];
-  if (model->keys == NULL || client->returns == 0 || get->value != put->value) return;
+  if (put->counter.place != WEIR_PLACE_LIMIT || get->value != put->value) return;
   *record_known(model, client) = weir_record_read_at(get->value, client->start_us);
   client->memo->denied_cost = 0;
+  weir_record_bar(&model->keys->limiter, &model->keys->entry);
 }
 
 /* --- reading -----------------------------------------------------------------------------------
@@ -97,8 +131,8 @@ void keys_end_set(struct model *model, struct client *client) {
 static weir_group *group_of(struct model *model, struct client *client, weir_claim *requests,
                             int64_t starts_us) {
   struct keys *keys = model->keys;
-  keys->entry.memo = client->memo;
-  keys->call.round.planned = client->operations;
+  see(model, client);
+  keys->call.round.planned = client->operations + client->returns;
   keys->call.round.planned_count = 0;
   keys->group.entry = &keys->entry;
   keys->group.machine = client->machine;
@@ -132,6 +166,11 @@ static weir_claim *with_waiting(struct model *model, struct client *client, int6
     *end = &client->requests[i];
     end = &client->requests[i].next;
   }
+  if (lease_asked(client) == 0) return left;
+  if (left == NULL || keys_bar(model, client))
+    client->wallet->request = (weir_claim){0};
+  else
+    *end = &client->wallet->request;
   return left;
 }
 
@@ -231,10 +270,10 @@ void keys_lost(struct model *model, int64_t before) {
 }
 
 /* What a client may have been told of the record: no longer ago than T before its request. */
-static int64_t since_us(const struct model *model, const struct client *client) {
+static int64_t since_us(const struct model *model, const struct client *client, bool repeats) {
   int64_t asked_us = client->deadline_us - client_deadline_us(model, client);
-  if (!client->busy)
-    asked_us = model->world->real_us - REPEAT_US - DEADLINE_US; /* of a repeated denial */
+  if (!client->busy) asked_us = model->world->real_us;               /* of a lot, ... */
+  if (!client->busy && repeats) asked_us -= REPEAT_US + DEADLINE_US; /* ... or of a denial */
   return asked_us - model->scope->limits_us;
 }
 
@@ -251,7 +290,7 @@ static int64_t in_force(const struct model *model, const struct client *client, 
   const struct past *past = model->world->past;
   int64_t limit = limit_meant(model, stored_now(model));
   for (int i = 0; i < PAST_MOST && past[i].until_us != 0; i++)
-    if (past[i].until_us > since_us(model, client) && (past[i].limit > limit) == most)
+    if (past[i].until_us > since_us(model, client, !most) && (past[i].limit > limit) == most)
       limit = past[i].limit;
   return limit;
 }

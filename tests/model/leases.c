@@ -54,6 +54,7 @@ bool lease_answers(struct model *model, struct client *client, weir_claim *reque
   int64_t now_us = read_clock(model, client);
   int64_t places[WEIR_RULES_MOST] = {0};
   int64_t at_us;
+  if (!keys_let(model, client, now_us)) return false;
   weir_stock_places(client->stock, &model->lease, now_us, places, request->ask.class);
   if (!use(model, client, now_us, request, &at_us)) return false;
   struct record *record = record_number(model, client, slot_of(client, request));
@@ -99,12 +100,18 @@ void lease_hold(struct model *model, struct client *client, weir_claim *request)
       request->ask.waits)
     return;
   int slot = slot_of(client, request);
-  int64_t held = weir_stock_hold(client->stock, &model->lease, client->start_us,
-                                 request->verdict.charge, request->ask.class);
+  int64_t most =
+      request->verdict.charge - 1; /* what is covered is answered, or must read a record */
+  int64_t held =
+      weir_stock_hold(client->stock, &model->lease, client->start_us, most, request->ask.class);
   client->wallet->held[slot] = (int32_t)held;
   record_number(model, client, slot)->held = (int32_t)held;
   request->verdict.held = held;
   request->verdict.charge -= held;
+}
+
+int64_t lease_asked(const struct client *client) {
+  return client->wallet != NULL ? client->wallet->request.ask.cost : 0;
 }
 
 int64_t lease_held(const struct client *client, const weir_claim *request) {
@@ -138,7 +145,7 @@ weir_claim *lease_ask(struct model *model, struct client *client, weir_claim *gr
                       int64_t lease) {
   int64_t most = weir_stack_least_of_class(&model->stack, group != NULL ? group->ask.class : 0);
   weir_claim *request;
-  if (lease == 0) return group;
+  if (lease == 0 || keys_bar(model, client)) return group;
   for (request = group; request != NULL; request = request->next)
     most -= request->verdict.charge;
   if (lease > most && !model->mutant->leases_too_much) lease = most;
@@ -148,6 +155,7 @@ weir_claim *lease_ask(struct model *model, struct client *client, weir_claim *gr
                                   .cost = lease,
                                   .class = group != NULL ? group->ask.class : 0,
                                   .up_to = !model->mutant->leases_too_much}};
+  if (model->keys != NULL) request->ask.terms = WEIR_AHEAD; /* by which record.c tells it */
   record_lease(model, client, OPEN, client->start_us, lease);
   if (model->mutant->leases_first || group == NULL) {
     request->next = group;
@@ -206,7 +214,9 @@ bool lease_decided(struct model *model, struct client *client, weir_claim *reque
   if (wallet == NULL) return true;
   int slot = slot_of(client, request);
   int64_t held = wallet->held[slot];
-  if (held == 0 || request->verdict.status != WEIR_OK || !request->verdict.decision.allowed)
+  bool spared = request->verdict.decision.source == WEIR_SOURCE_UNLIMITED;
+  if (held == 0 || request->verdict.status != WEIR_OK || !request->verdict.decision.allowed ||
+      spared)
     return true;
   if (weir_stock_holds(client->stock, request->verdict.decision.at_us)) {
     weir_stock_spend(client->stock, held);

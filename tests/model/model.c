@@ -169,7 +169,7 @@ bool model_open(struct model *model, const struct scope *scope, const struct mut
   model->memo_bytes = rounded(weir_memo_bytes(&model->stack)) + keys_memo_bytes(model);
   model->machine_bytes = rounded(weir_machine_bytes(&model->stack));
   bool leases = scope->lease_us > 0;
-  size_t returns = leases || model->keys != NULL ? 2 : 0;
+  size_t returns = 2 * ((size_t)leases + (model->keys != NULL));
   model->operations_bytes =
       (weir_machine_operations_most(&model->stack) + returns) * sizeof(weir_operation);
   model->wallet_bytes =

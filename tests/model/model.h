@@ -438,6 +438,7 @@ void lease_end_group(struct model *model, struct client *client);
 void lease_lose_returns(struct model *model, const struct client *client, weir_outcome outcome);
 void lease_empty(struct model *model, struct client *client);
 int64_t lease_returning(const struct client *client, int64_t place);
+int64_t lease_asked(const struct client *client); /* ahead, by the group under way */
 int64_t lease_held(const struct client *client, const weir_claim *request);
 
 /* keys.c: limits of keys. Without them there is nothing to do. */
@@ -448,6 +449,8 @@ void keys_set(struct model *model, struct client *client, const struct wanted *w
 void keys_end_set(struct model *model, struct client *client);
 weir_turn keys_start(struct model *model, struct client *client, weir_claim **group);
 weir_turn keys_resume(struct model *model, struct client *client, int64_t now_us, bool late);
+bool keys_let(const struct model *model, struct client *client, int64_t now_us);
+bool keys_bar(const struct model *model, struct client *client);
 void keys_changed(struct model *model, int64_t before);
 void keys_lost(struct model *model, int64_t before);
 int64_t keys_most(const struct model *model, const struct client *client,

@@ -73,6 +73,7 @@ struct mutant {
   bool unsets_by_drop;
   bool judges_unread; /* by what was known before, while the record is read */
   bool keeps_blocked; /* what was charged meanwhile */
+  bool uses_unread;   /* a lot, while the record is not known */
 
   /* Outages. */
   bool owes_what_was_sent;

@@ -25,6 +25,15 @@ static void forget_own_limit(const struct model *model, struct client *client,
   request->ask.limit = 0;
 }
 
+/* As if the rule's limit had cut it. */
+static void lease_what_was_asked(const struct model *model, struct client *client) {
+  const struct wallet *wallet = client->wallet;
+  (void)model;
+  for (int i = 0; i < WEIR_LOTS; i++)
+    if (client->stock->lots[i].stamp_us == wallet->ahead_us)
+      client->stock->lots[i].left += wallet->request.ask.cost - wallet->ahead;
+}
+
 const struct mutant keys_mutants[] = {
     {.name = "judges a request by the rule's limit",
      .scope = "requests with limits, fixed window",
@@ -75,5 +84,17 @@ const struct mutant keys_mutants[] = {
      .scope = "a key's limit is unset",
      .killed_by = CHECK_BOUND,
      .unsets_by_drop = true},
+    {.name = "uses a lot though the key's record is too old",
+     .scope = "a key is blocked, leases",
+     .killed_by = CHECK_BOUND,
+     .uses_unread = true},
+    {.name = "leases by the rule's limit, whatever the key's is",
+     .scope = "a key's limit is lowered, leases",
+     .killed_by = CHECK_BOUND,
+     .mislease = lease_what_was_asked},
+    {.name = "keeps what was leased for a key that is blocked meanwhile",
+     .scope = "a key is blocked, leases",
+     .killed_by = CHECK_FORGOTTEN,
+     .grants_denied = true},
 };
 const size_t keys_mutant_count = sizeof keys_mutants / sizeof keys_mutants[0];

@@ -141,10 +141,11 @@ static void admitted(struct model *model, struct client *client, int rule,
                      const struct record *record) {
   const weir_rule *layout = &model->stack.rules[rule];
   bool alone = client->requests[1].ask.cost == 0;
-  if (model->has_limits && alone && client->found > bound_of(layout, record->limit))
+  int64_t found = client->found - lease_asked(client);
+  if (model->has_limits && alone && found > bound_of(layout, record->limit))
     check_fails(model, CHECK_BOUND,
-                "client %d was admitted where its cell held %" PRId32 ", by a limit of %" PRId32,
-                world_client_number(model, client), client->found, record->limit);
+                "client %d was admitted where its cell held %" PRId64 ", by a limit of %" PRId32,
+                world_client_number(model, client), found, record->limit);
   owe(model, rule, record->stamp_us, record->cost[rule] - record->less[rule] - record->held);
 }
 
