@@ -72,7 +72,7 @@ bool lease_answers(struct model *model, struct client *client, weir_claim *reque
 }
 
 static weir_view view_of(const struct model *model, const struct client *client) {
-  return (weir_view){&model->stack, &model->settings, client->memo, client->start_us};
+  return (weir_view){client_stack(model, client), &model->settings, client->memo, client->start_us};
 }
 
 /* What is usable counts as room: only the rest can be denied out of the memo. */
@@ -87,7 +87,7 @@ bool lease_denies(struct model *model, struct client *client, weir_claim *reques
   bool denied = weir_settle_locally(&view, request);
   request->ask.class = class;
   request->verdict.held = 0;
-  if (!denied) weir_claim_offer(&model->stack, request);
+  if (!denied) weir_claim_offer(client_stack(model, client), request);
   return denied;
 }
 
@@ -143,7 +143,8 @@ static void record_lease(struct model *model, struct client *client, enum state 
 /* Appends what is charged ahead, last of the group: its callers are decided before it. */
 weir_claim *lease_ask(struct model *model, struct client *client, weir_claim *group,
                       int64_t lease) {
-  int64_t most = weir_stack_least_of_class(&model->stack, group != NULL ? group->ask.class : 0);
+  int64_t most =
+      weir_stack_least_of_class(client_stack(model, client), group != NULL ? group->ask.class : 0);
   weir_claim *request;
   if (lease == 0 || keys_bar(model, client)) return group;
   for (request = group; request != NULL; request = request->next)

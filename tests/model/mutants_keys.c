@@ -1,4 +1,4 @@
-/* Mistakes about limits of keys and of requests. */
+/* Mistakes about limits of keys, of requests, and of one name. */
 #include "limiter/limiter.h"
 #include "mutants.h"
 
@@ -25,7 +25,7 @@ static void forget_own_limit(const struct model *model, struct client *client,
   request->ask.limit = 0;
 }
 
-/* As if the rule's limit had cut it. */
+/* As if a larger limit had cut it. */
 static void lease_what_was_asked(const struct model *model, struct client *client) {
   const struct wallet *wallet = client->wallet;
   (void)model;
@@ -96,5 +96,9 @@ const struct mutant keys_mutants[] = {
      .scope = "a key is blocked, leases",
      .killed_by = CHECK_FORGOTTEN,
      .grants_denied = true},
+    {.name = "leases by the largest limit of its name",
+     .scope = "fixed window, two limits, leases",
+     .killed_by = CHECK_BOUND,
+     .mislease = lease_what_was_asked},
 };
 const size_t keys_mutant_count = sizeof keys_mutants / sizeof keys_mutants[0];

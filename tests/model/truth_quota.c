@@ -99,10 +99,17 @@ static void refunded(struct model *model, int rule, const struct record *record,
   if (end - SKEW_US <= model->last_us) model->world->leak[rule] += cost;
 }
 
+/* Of limits that differ, the larger one. */
+static const weir_rule *largest(const struct model *model, int i) {
+  return &(model->scope->flags & TEXTS ? &model->another : &model->stack)->rules[i];
+}
+
 static bool denies(const struct model *model, const struct client *client, int i,
                    const weir_claim *request, const struct record *record, int64_t cost) {
   const weir_rule *rule = &model->stack.rules[i];
-  int64_t limit = class_limit(model, i, request->ask.class);
+  bool texts = model->scope->flags & TEXTS;
+  const weir_rule *own = texts ? &client_stack(model, client)->rules[i] : rule;
+  int64_t limit = class_limit_of(model, i, own, request->ask.class);
   int number = world_client_number(model, client);
   if (cost > limit) return true;
   for (int n = 0; n < KEYS_MOST; n++) {
@@ -123,7 +130,7 @@ static void check_apart(struct model *model, int i, const struct key *a, const s
 /* What was admitted into a window, or (with settlements) charged. */
 static void check_admitted(struct model *model, int i, const struct key *key, bool settlements,
                            unsigned class) {
-  int64_t most = class_limit(model, i, class) + model->world->slack[i] +
+  int64_t most = class_limit_of(model, i, largest(model, i), class) + model->world->slack[i] +
                  (settlements ? model->stack.rules[i].debt : 0);
   int64_t sum = 0;
   for (int n = 0; n < RECORDS_MOST; n++)
@@ -138,7 +145,7 @@ static void check_admitted(struct model *model, int i, const struct key *key, bo
 
 static void bound(struct model *model, int i) {
   const struct world *world = model->world;
-  int64_t limit = model->stack.rules[i].limit + world->slack[i];
+  int64_t limit = largest(model, i)->limit + world->slack[i];
   int64_t most = limit + model->stack.rules[i].debt;
   for (int n = 0; n < KEYS_MOST; n++) {
     const struct key *key = &world->keys[n];
