@@ -163,6 +163,11 @@ const weir_stack *client_stack(const struct model *model, const struct client *c
   return other ? &model->another : &model->stack;
 }
 
+const weir_stack *client_continued(const struct model *model, const struct client *client) {
+  bool other = client_stack(model, client) == &model->another || model->mutant->continues_by_most;
+  return other ? &model->another_continued : &model->continued;
+}
+
 static bool is_hasty(const struct model *model, const struct client *client) {
   return model->scope->flags & DEADLINES && world_client_number(model, client) == 0;
 }

@@ -82,12 +82,12 @@ weir_status inside_settle(void *owner, weir_claim *request) {
   struct client *client = inside->client;
   weir_machine *machine = model->inside_machine;
   int64_t now_us = world_clock_us(model, client);
+  const weir_stack *stack = client_continued(model, client);
   bool decided = weir_ask_is_decided(&request->ask);
-  if (decided && weir_settle_never(&model->continued, now_us, request))
-    return request->verdict.status;
-  const weir_view view = {&model->continued, &model->inside_settings, client->inside, now_us};
+  if (decided && weir_settle_never(stack, now_us, request)) return request->verdict.status;
+  const weir_view view = {stack, &model->inside_settings, client->inside, now_us};
   if (decided && weir_settle_locally(&view, request)) return request->verdict.status;
-  weir_machine_init(machine, &model->continued, &model->inside_settings);
+  weir_machine_init(machine, stack, &model->inside_settings);
   weir_turn turn =
       weir_machine_start(machine, now_us, client->inside, request, model->inside_operations);
   while (turn != WEIR_TURN_DONE) {

@@ -138,6 +138,7 @@ static bool configure(struct model *model) {
     return false;
   if (model->mutant->another != NULL) model->mutant->another(&model->another, &model->settings);
   weir_stack_continue(&model->stack, &model->continued);
+  weir_stack_continue(&model->another, &model->another_continued);
   model->inside_settings = model->settings;
   model->inside_settings.traits = WEIR_TRAIT_SWAP;
   weir_lease_init(&model->lease, &model->stack, &model->settings);

@@ -344,7 +344,7 @@ struct model {
   const struct mutant *mutant;
   weir_stack text; /* as the scope has it, whatever a mutant makes of it */
   weir_stack stack;
-  weir_stack continued; /* of an account */
+  weir_stack continued, another_continued; /* of an account */
   weir_settings inside_settings;
   weir_machine *inside_machine; /* of whichever client's account decides, and ... */
   weir_operation *inside_operations;
@@ -412,6 +412,9 @@ void client_rest(const struct model *model, struct client *client);
 
 /* The rules as its text has them. */
 const weir_stack *client_stack(const struct model *model, const struct client *client);
+
+/* The same for its account. */
+const weir_stack *client_continued(const struct model *model, const struct client *client);
 
 /* Of shared windows: asks for its client's tenant. */
 void client_name_tenant(const struct model *model, const struct client *client,

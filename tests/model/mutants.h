@@ -89,6 +89,7 @@ struct mutant {
   bool one_at_least;         /* of each period, whatever the share is */
   bool takes_new_keys;       /* for its own, as its other keys are */
   bool forgets_held;         /* has its share beside what it holds */
+  bool continues_by_most;    /* whatever its own limit is */
   bool drops_ahead;          /* what is held for one epoch more is owed in its first alone */
 
   /* What is in flight. */

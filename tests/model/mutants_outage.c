@@ -58,5 +58,9 @@ const struct mutant outage_mutants[] = {
      .scope = "in flight, outages, both across the edge",
      .killed_by = CHECK_DUES,
      .drops_ahead = true},
+    {.name = "goes on by the largest limit of its name",
+     .scope = "fixed window, two limits, outages",
+     .killed_by = CHECK_ALLOWANCE,
+     .continues_by_most = true},
 };
 const size_t outage_mutant_count = sizeof outage_mutants / sizeof outage_mutants[0];

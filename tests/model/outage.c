@@ -65,8 +65,10 @@ uint64_t outage_secret(const struct model *model, const struct client *client) {
 }
 
 static weir_inside inside_of(struct inside *inside) {
-  return (weir_inside){.rules = &inside->model->stack,
-                       .continued = &inside->model->continued,
+  const weir_stack *own = client_stack(inside->model, inside->client);
+  bool by_most = inside->model->mutant->continues_by_most;
+  return (weir_inside){.rules = by_most ? &inside->model->another : own,
+                       .continued = client_continued(inside->model, inside->client),
                        .settings = &inside->model->settings,
                        .settle = inside_settle,
                        .owner = inside};
@@ -78,7 +80,7 @@ static void roll(struct model *model, struct client *client) {
   for (size_t i = 0; i < model->stack.count; i++)
     before[i] = account->parts[i].owed;
   int64_t now_us = world_clock_us(model, client);
-  int64_t dropped = weir_account_roll(account, &model->stack, now_us);
+  int64_t dropped = weir_account_roll(account, client_stack(model, client), now_us);
   for (size_t i = 0; i < model->stack.count && model->mutant->pays_later; i++)
     account->parts[i].owed = before[i];
   if (model->mutant->pays_later) return;
@@ -157,7 +159,7 @@ static bool answer_by_account(struct model *model, struct client *client, weir_c
   roll(model, client);
   redraw(model, client);
   bool owes = !unsure || model->mutant->owes_what_was_sent;
-  if (!begun && weir_continue_counts(&model->stack, client->account, request)) {
+  if (!begun && weir_continue_counts(client_stack(model, client), client->account, request)) {
     weir_continue_owe_held(&inside, client->account, request, owes);
     decision = request->verdict.decision;
   } else if (!weir_continue_admit(&inside, client->account, request, outage_secret(model, client),
@@ -187,8 +189,9 @@ static void fall_back(const struct model *model, const struct client *client, we
   if (request->ask.kind != WEIR_TAKE ||
       !weir_policy_answers(WEIR_FALLBACK_LOCAL, request->verdict.status))
     return;
-  weir_decision answer = weir_policy_decide(WEIR_FALLBACK_LOCAL, source, &model->stack,
-                                            &request->ask, world_clock_us(model, client));
+  weir_decision answer =
+      weir_policy_decide(WEIR_FALLBACK_LOCAL, source, client_stack(model, client), &request->ask,
+                         world_clock_us(model, client));
   if (request->verdict.away || model->mutant->late_admits) answer.allowed = true;
   if (!answer.allowed) return; /* which denies nothing that the store could be held to */
   request->verdict.status = WEIR_OK;
@@ -230,16 +233,14 @@ static struct record *record_of_payment(struct model *model, const struct client
   return &model->world->records[client->first_record + GROUP_MOST - 1];
 }
 
-static int64_t group_most(const struct model *model) {
-  return weir_stack_least_capacity(&model->stack);
-}
-
 weir_claim *outage_offer(struct model *model, struct client *client, weir_claim *group) {
   struct outage *outage = client->outage;
   if (outage == NULL || !outage->has_account || group->ask.kind != WEIR_TAKE) return group;
   roll(model, client);
   memset(outage->offered, 0, sizeof outage->offered);
-  if (!weir_continue_offer(&model->stack, client->account, group, group_most(model), &outage->paid))
+  const weir_stack *stack = client_stack(model, client);
+  if (!weir_continue_offer(stack, client->account, group, weir_stack_least_capacity(stack),
+                           &outage->paid))
     return group;
   for (size_t i = 0; i < model->stack.count && model->mutant->pays_later; i++)
     outage->paid.until_us[i] = INT64_MAX;
@@ -296,8 +297,8 @@ static void settle_payment(struct model *model, struct client *client) {
     dues_paid(model, client, sum, 0);
     return;
   }
-  if (weir_continue_pay(&model->stack, client->account, &outage->payment, outage->offered, &paid,
-                        &unpaid))
+  if (weir_continue_pay(client_stack(model, client), client->account, &outage->payment,
+                        outage->offered, &paid, &unpaid))
     dues_paid(model, client, paid, unpaid);
 }
 

@@ -207,7 +207,7 @@ static void check_share(struct model *model, const struct client *client, int i,
 }
 
 static void check_fixed(struct model *model, const struct client *client, int i, int64_t at_us) {
-  const weir_rule *rule = &model->stack.rules[i];
+  const weir_rule *rule = &client_stack(model, client)->rules[i];
   int64_t begin_us = at_us - at_us % rule->period_us;
   struct sums sums = sums_of(model, client, i, begin_us, begin_us + rule->period_us - 1);
   int64_t chance = -1;
@@ -219,7 +219,7 @@ static void check_fixed(struct model *model, const struct client *client, int i,
 
 /* Every interval that ends now: a window, or the time in which a bucket fills again. */
 static void check_sliding(struct model *model, const struct client *client, int i, int64_t at_us) {
-  const weir_rule *rule = &model->stack.rules[i];
+  const weir_rule *rule = &client_stack(model, client)->rules[i];
   int64_t limit = weir_rule_moves_in_time(rule) ? rule->burst : weir_rule_bound(rule);
   int64_t span = weir_rule_moves_in_time(rule) ? 1 : rule->period_us;
   struct sums sums = sums_of(model, client, i, at_us - span + 1, at_us);
@@ -229,7 +229,7 @@ static void check_sliding(struct model *model, const struct client *client, int 
 
 /* In one epoch: what it allowed since its outage began stands beside what it had paid for before. */
 static void check_held(struct model *model, const struct client *client, int i, int64_t epoch) {
-  const weir_rule *rule = &model->stack.rules[i];
+  const weir_rule *rule = &client_stack(model, client)->rules[i];
   const struct record *records = first_record(model, client);
   struct sums sums = {0};
   for (int n = 0; n < REQUESTS_MOST * GROUP_MOST; n++) {
