@@ -133,6 +133,24 @@ static void who_fits_by_the_answer_is_charged_again(void **state) {
   world_close(&w);
 }
 
+/* A clock that is ahead has charged the next cell, in a lane above: a bound would refuse all that fits. */
+static void near_the_end_of_a_cell_nothing_is_refused(void **state) {
+  world w;
+  (void)state;
+  open_bounded(&w, "sliding-window:9/1m", NULL);
+  weir_limiter *ahead = world_limiter(&w, "sliding-window:9/1m", NULL);
+  assert_true(world_take(&w, "k", 1).allowed);
+  world_set(&w, 15 * SECOND_US + 5000);
+  assert_true(limiter_take(ahead, "k", 1).allowed);
+  world_set(&w, 15 * SECOND_US - 5000);
+  fake_forget();
+  assert_true(world_take(&w, "k", 1).allowed);
+  assert_int_equal(the_fake.counts.of_kind[WEIR_ADD], 1);
+  assert_int_equal(the_fake.counts.round_trips, 1);
+  weir_limiter_destroy(ahead);
+  world_close(&w);
+}
+
 static void a_group_charges_what_has_room_and_nothing_in_vain(void **state) {
   enum { ASKING = 64 };
   weir_request requests[ASKING];
@@ -206,6 +224,7 @@ int main(void) {
       cmocka_unit_test(after_a_denial_no_look_is_needed),
       cmocka_unit_test(what_denies_was_read_in_its_own_decision),
       cmocka_unit_test(who_fits_by_the_answer_is_charged_again),
+      cmocka_unit_test(near_the_end_of_a_cell_nothing_is_refused),
       cmocka_unit_test(a_group_charges_what_has_room_and_nothing_in_vain),
       cmocka_unit_test(a_bound_that_is_not_kept_costs_what_it_costs_elsewhere),
       cmocka_unit_test(several_rules_and_counted_denials_have_no_bound),
