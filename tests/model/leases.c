@@ -238,6 +238,16 @@ void lease_granted(struct model *model, struct client *client) {
   wallet->reported = true;
 }
 
+/* A key that is blocked, or unlimited, has no use for what is held. */
+static void drop_if_barred(struct model *model, struct client *client) {
+  if (!keys_bar(model, client)) return;
+  if (!model->mutant->keeps_barred) weir_stock_drop(client->stock, &model->lease);
+  int64_t room = weir_stock_room(client->stock, world_clock_us(model, client), 0);
+  if (room > 0)
+    check_fails(model, CHECK_LEAK, "client %d keeps %d of a key that has no use for it",
+                world_client_number(model, client), (int)room);
+}
+
 /* The machine is done: what was charged ahead is usable from now on. */
 void lease_end_group(struct model *model, struct client *client) {
   struct wallet *wallet = client->wallet;
@@ -245,6 +255,7 @@ void lease_end_group(struct model *model, struct client *client) {
   if (wallet == NULL) return;
   weir_stock_release(client->stock, &model->lease, world_clock_us(model, client));
   memset(wallet->held, 0, sizeof wallet->held);
+  drop_if_barred(model, client);
   if (wallet->ahead > 0) {
     weir_machine_places(client->machine, places);
     weir_stock_grant(client->stock, &model->lease, world_clock_us(model, client), wallet->ahead_us,

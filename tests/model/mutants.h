@@ -73,6 +73,7 @@ struct mutant {
   bool unsets_by_drop;
   bool judges_unread; /* by what was known before, while the record is read */
   bool keeps_blocked; /* what was charged meanwhile */
+  bool keeps_barred;  /* what was held by a group whose key turned out to be barred */
   bool uses_unread;   /* a lot, while the record is not known */
 
   /* Outages. */
