@@ -33,6 +33,10 @@ static struct fake_world *open_world(const char *rule, int64_t now_us, unsigned 
 
 static const char *const rule_text = "shared-window:1000/8s,floors=50%,weights=a:3|b:1|c:1";
 
+static int64_t lendable(const weir_rule *rule, const weir_pool_cell *cells, int64_t final_us) {
+  return weir_pool_lendable(rule, cells, 1000, final_us, rule->room_of_cell);
+}
+
 static void lends_what_all_floors_leave(void **state) {
   (void)state;
   weir_stack stack = shared_rule(rule_text);
@@ -42,23 +46,22 @@ static void lends_what_all_floors_leave(void **state) {
   assert_int_equal(rule->floor_of_cell, 50);
   for (int i = 0; i < 8; i++)
     cells[i].read_us = BEGIN + 9 * SECOND;
-  assert_int_equal(weir_pool_lendable(rule, cells, 1000, 100000), 1000 - 9 * 50);
+  assert_int_equal(lendable(rule, cells, 100000), 1000 - 9 * 50);
   assert_int_equal(rule->capacity, 1000 - 9 * 50);
 
   /* What a cell from before holds counts until it leaves: floors of later cells take its place. */
   cells[3] = (weir_pool_cell){25, 5, 340, BEGIN + 9 * SECOND};
-  assert_int_equal(weir_pool_lendable(rule, cells, 1000, 100000), 1000 - 370 - 50 - 3 * 50);
+  assert_int_equal(lendable(rule, cells, 100000), 1000 - 370 - 50 - 3 * 50);
   cells[0] = (weir_pool_cell){50, 0, 350, BEGIN + 9 * SECOND};
-  assert_int_equal(weir_pool_lendable(rule, cells, 1000, 100000), 1000 - 400 - 370 - 50);
+  assert_int_equal(lendable(rule, cells, 100000), 1000 - 400 - 370 - 50);
 
   /* What is lent in this cell and the one ahead, and what may still be on its way. */
   cells[8].lent = 20;
-  assert_int_equal(weir_pool_lendable(rule, cells, 1000, 100000), 1000 - 400 - 370 - 50 - 20);
+  assert_int_equal(lendable(rule, cells, 100000), 1000 - 400 - 370 - 50 - 20);
   cells[7].read_us = BEGIN + 8 * SECOND - 1;
-  assert_int_equal(weir_pool_lendable(rule, cells, 1000, 0), 1000 - 400 - 370 - 50 - 20 - 50);
+  assert_int_equal(lendable(rule, cells, 0), 1000 - 400 - 370 - 50 - 20 - 50);
   cells[9].lent = 300;
-  assert_int_equal(weir_pool_lendable(rule, cells, 1000, 0),
-                   1000 - 370 - 50 - 20 - 50 - 300 - 3 * 50);
+  assert_int_equal(lendable(rule, cells, 0), 1000 - 370 - 50 - 20 - 50 - 300 - 3 * 50);
 }
 
 static void steps_to_the_level_that_fills_the_limit(void **state) {
@@ -113,7 +116,9 @@ static void a_floor_needs_two_additions_and_nothing_else(void **state) {
   (void)state;
   struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
   struct fake_client *client = &world->clients[0];
-  client->requests[0] = (weir_claim){.ask = {.cost = 30, .tenant_number = 'a', .weight = 3}};
+  assert_true(
+      take(world, 0, "b", 1)->allowed); /* how the period is divided is known from here on */
+  client->requests[0] = (weir_claim){.ask = {.cost = 29, .tenant_number = 'a', .weight = 3}};
   fake_begin(world, client, 1);
   assert_int_equal(client->machine->frame.operation_count, 2);
   fake_expect(client, 0, WEIR_ADD, WEIR_PLACE_TENANT, 1000, 'a' * 4);
@@ -208,6 +213,70 @@ static void what_is_denied_goes_back(void **state) {
   assert_false(take(world, 0, "a", 551)->allowed);
   assert_int_equal(own(world, 1000, "a"), 0);
   assert_int_equal(pool(world, 1000, 1) + pool(world, 1000, 2), 0);
+  fake_close(world);
+}
+
+/* --- a rule that changes -----------------------------------------------------------------------
+ *
+ * Cf = 8, of which a has 6 and then 1, b 1 and then 6. Of 80 all that no floor needs is 8, and z has it.
+ */
+
+static const char *const weights_before = "shared-window:80/8s,floors=100%,weights=a:6|b:1|c:1",
+                         *const weights_after =
+                             "shared-window:80/8s,floors=100%,weights=a:1|b:6|c:1";
+
+static int64_t division(int64_t floors, int64_t room) {
+  return weir_division_pack(17, floors, room);
+}
+
+/* Floors are never more than loans of this period or the one before leave room for, and room is never less than
+ * the floors of the period before. */
+static void floors_become_larger_a_period_after_the_room(void **state) {
+  (void)state;
+  assert_int_equal(weir_division_next(0, division(80, 80)), division(80, 80));
+  assert_int_equal(weir_division_next(division(50, 50), division(80, 80)), division(50, 80));
+  assert_int_equal(weir_division_next(division(50, 80), division(80, 80)), division(80, 80));
+  assert_int_equal(weir_division_next(division(80, 80), division(50, 50)), division(50, 80));
+  assert_int_equal(weir_division_next(division(50, 80), division(50, 50)), division(50, 50));
+  assert_int_equal(weir_division_next(division(50, 80), weir_division_pack(18, 20, 20)),
+                   weir_division_pack(18, 20, 50));
+}
+
+/* The period is divided as `client` 0 says; 1 and 3 have the new rule, which must live as long. */
+static struct fake_world *changing_world(weir_stack *changed) {
+  struct fake_world *world = open_world(weights_before, BEGIN + 500000, 1);
+  *changed = shared_rule(weights_after);
+  assert_true(take(world, 0, "z", 8)->allowed);
+  for (int client = 1; client < 4; client += 2)
+    weir_machine_init(world->clients[client].machine, changed, &world->settings);
+  return world;
+}
+
+/* Asks as take() does, by the weights of the client's own rule. */
+static bool takes(struct fake_world *world, int client, const char *tenant, int64_t cost) {
+  const weir_rule *rule = &world->clients[client].machine->frame.stack->rules[0];
+  weir_claim claim = {.ask = {.cost = cost, .tenant_number = tenant[0]}};
+  claim.ask.weight = weir_rule_weight(rule, tenant, 1);
+  return fake_run(world, client, claim)->verdict.decision.allowed;
+}
+
+static void other_weights_have_what_floors_leave(void **state) {
+  (void)state;
+  weir_stack changed;
+  struct fake_world *world = changing_world(&changed);
+  assert_true(takes(world, 0, "a", 6));
+  assert_false(takes(world, 1, "b", 6)); /* within its new floor; 6 of 8 are in use */
+  assert_true(takes(world, 1, "b", 2));
+  assert_false(
+      takes(world, 2, "c", 1)); /* and so are 8, as is known that some have other weights */
+  assert_int_equal(pool(world, 1000, 1), 8);
+  fake_close(world);
+
+  world = changing_world(&changed);
+  assert_true(takes(world, 1, "b", 6));
+  assert_false(takes(world, 2, "a", 6));
+  assert_true(takes(world, 0, "a", 2));
+  assert_int_equal(pool(world, 1000, 1), 8);
   fake_close(world);
 }
 
@@ -444,6 +513,7 @@ enum { TAKES_MOST = 60000, CELLS_MOST = 32, TENANTS = 4 };
 
 struct hunt {
   struct fake_world *world;
+  weir_stack changed; /* what half of all processes have; count 0: all have one rule */
   int seed;
   bool all_floors; /* are asked for in every cell, and no more of those who have one */
   /* Where in a cell what is asked for. */
@@ -460,9 +530,15 @@ struct hunt {
 
 static const char *const tenants = "abcz";
 
-static int64_t floor_of(const struct hunt *hunt, int tenant) {
-  const weir_rule *rule = &hunt->world->stack.rules[0];
-  return weir_rule_floor(rule, weir_rule_weight(rule, &tenants[tenant], 1));
+/* Where a rule changes, every other process of each tenant has the new one already. */
+static const weir_rule *rule_of(const struct hunt *hunt, int client) {
+  bool is_new = hunt->changed.count > 0 && client / TENANTS % 2 == 1;
+  return is_new ? &hunt->changed.rules[0] : &hunt->world->stack.rules[0];
+}
+
+static int64_t floor_of(const struct hunt *hunt, int client) {
+  const weir_rule *rule = rule_of(hunt, client);
+  return weir_rule_floor(rule, weir_rule_weight(rule, &tenants[client % TENANTS], 1));
 }
 
 /* Where requests may have a limit of their own, each client has one. */
@@ -544,8 +620,8 @@ static void begin(struct hunt *hunt, int client) {
                     .cost = 1 + fake_random(world, 3),
                     .tenant_number = number,
                     .limit = limit_of(world, client)};
-    ask.weight = weir_rule_weight(&world->stack.rules[0], &tenants[tenant], 1);
-    if (modest && ask.weight > 0 && hunt->begun[cell][tenant] + ask.cost > floor_of(hunt, tenant))
+    ask.weight = weir_rule_weight(rule_of(hunt, client), &tenants[tenant], 1);
+    if (modest && ask.weight > 0 && hunt->begun[cell][tenant] + ask.cost > floor_of(hunt, client))
       continue;
     if (leases && i > 0) {
       ask.up_to = true;
@@ -608,10 +684,20 @@ static int64_t most_in_period(const struct hunt *hunt, int64_t period_us) {
   return most;
 }
 
+static void change_rule(struct hunt *hunt, const char *rule) {
+  struct fake_world *world = hunt->world;
+  hunt->changed = shared_rule(rule);
+  assert_int_equal(weir_machine_bytes(&hunt->changed), weir_machine_bytes(&world->stack));
+  assert_string_equal(hunt->changed.rules[0].tag, world->stack.rules[0].tag);
+  for (int i = 0; i < FAKE_CLIENTS_ROOM; i++)
+    if (rule_of(hunt, i) == &hunt->changed.rules[0])
+      weir_machine_init(world->clients[i].machine, &hunt->changed, &world->settings);
+}
+
 /* Operations of all land in any order, some late, some clients die; the clocks are apart by all that they
  * may be. */
-static int64_t run(unsigned seed, const char *rule, int64_t *limit, size_t *admitted,
-                   size_t *within) {
+static int64_t run(unsigned seed, const char *rule, const char *changed, int64_t *limit,
+                   size_t *admitted, size_t *within) {
   struct hunt *hunt = calloc(1, sizeof *hunt);
   hunt->seed = (int)seed;
   hunt->all_floors = strstr(rule, "=100%") != NULL;
@@ -624,6 +710,7 @@ static int64_t run(unsigned seed, const char *rule, int64_t *limit, size_t *admi
                                        : 2 + (int)fake_random(world, FAKE_CLIENTS_ROOM - 1);
   for (int i = 0; i < FAKE_CLIENTS_ROOM; i++)
     world->clients[i].offset_us = (i % 3 - 1) * FAKE_CLOCK_ERROR_US;
+  if (changed != NULL) change_rule(hunt, changed);
   while (world->now_us < end_us) {
     int i = (int)fake_random(world, busy);
     struct fake_client *who = &world->clients[i];
@@ -641,10 +728,14 @@ static int64_t run(unsigned seed, const char *rule, int64_t *limit, size_t *admi
       if (!who->busy) collect(hunt, who);
     }
   }
+  for (int i = 0; i < FAKE_CLIENTS_ROOM; i++) /* what is on its way may be charged */
+    if (world->clients[i].busy) collect(hunt, &world->clients[i]);
   int64_t most = most_in_period(hunt, world->stack.rules[0].period_us);
   *limit = largest_limit(world) + world->stack.rules[0].debt;
+  if (changed != NULL && hunt->changed.rules[0].limit > *limit)
+    *limit = hunt->changed.rules[0].limit;
   *admitted += hunt->admitted;
-  *within += check_floors(hunt);
+  *within += changed != NULL ? 1 : check_floors(hunt);
   fake_close(world);
   free(hunt);
   return most;
@@ -672,14 +763,32 @@ static const char *const leased[] = {
 };
 enum { LEASED = sizeof leased / sizeof leased[0] };
 
-static void hunt_all(const char *const texts[], int count) {
+/* Before, and after a change. */
+static const char *const changes[][2] = {
+    {"shared-window:80/8s,floors=100%,weights=a:6|b:1|c:1",
+     "shared-window:80/8s,floors=100%,weights=a:1|b:6|c:1"},
+    {"shared-window:100/8s,floors=90%,weights=a:3|b:3|c:3",
+     "shared-window:100/8s,floors=90%,weights=b:8|z:1"},
+    {"shared-window:100/8s,floors=40%,weights=a:2|b:1|c:1",
+     "shared-window:100/8s,floors=100%,weights=a:2|b:1|c:1"},
+    {"shared-window:200/8s,floors=100%,weights=a:4|b:3|c:1,others=2",
+     "shared-window:200/8s,floors=100%,weights=a:1|b:1,others=8"},
+    {"shared-window:81/8s,floors=99%,weights=a:3|b:3|c:2",
+     "shared-window:84/8s,floors=99%,weights=a:3|b:3|c:2"},
+    {"shared-window:90/8s,floors=60%,weights=a:1|b:2|c:2",
+     "shared-window:100/8s,floors=95%,weights=a:5|b:1|c:1"},
+};
+enum { CHANGES = sizeof changes / sizeof changes[0] };
+
+/* `next` says which rule a seed has, and which one comes after it, if any does. */
+static void hunt_all(const char *(*next)(int seed, bool changed)) {
   size_t admitted = 0, within = 0;
   int64_t nearest = 0;
   int first = getenv("WEIR_SHARED_FIRST") != NULL ? atoi(getenv("WEIR_SHARED_FIRST")) : 1;
   int seeds = getenv("WEIR_SHARED_SEEDS") != NULL ? atoi(getenv("WEIR_SHARED_SEEDS")) : 40;
   for (int seed = first; seed < first + seeds; seed++) {
-    int64_t limit;
-    int64_t most = run((unsigned)seed, texts[seed % count], &limit, &admitted, &within);
+    int64_t limit,
+        most = run((unsigned)seed, next(seed, false), next(seed, true), &limit, &admitted, &within);
     if (most > limit) fail_msg("seed %d: %d of %d", seed, (int)most, (int)limit);
     if (most * 100 / limit > nearest) nearest = most * 100 / limit;
   }
@@ -689,14 +798,31 @@ static void hunt_all(const char *const texts[], int count) {
   assert_true(nearest >= 85);
 }
 
+static const char *rule_at(int seed, bool changed) {
+  return changed ? NULL : rules[seed % RULES];
+}
+
+static const char *leased_at(int seed, bool changed) {
+  return changed ? NULL : leased[seed % LEASED];
+}
+
+static const char *change_at(int seed, bool changed) {
+  return changes[seed % CHANGES][changed];
+}
+
 static void is_never_over_its_limit_nor_denies_a_floor(void **state) {
   (void)state;
-  hunt_all(rules, RULES);
+  hunt_all(rule_at);
 }
 
 static void is_never_over_with_lots_nor_denies_a_floor(void **state) {
   (void)state;
-  hunt_all(leased, LEASED);
+  hunt_all(leased_at);
+}
+
+static void is_never_over_while_a_rule_changes(void **state) {
+  (void)state;
+  hunt_all(change_at);
 }
 
 /* --- fairness -----------------------------------------------------------------------------------
@@ -767,6 +893,8 @@ int main(void) {
       cmocka_unit_test(has_a_floor_once_it_was_seen),
       cmocka_unit_test(a_stopped_tenant_is_told_once),
       cmocka_unit_test(what_is_denied_goes_back),
+      cmocka_unit_test(floors_become_larger_a_period_after_the_room),
+      cmocka_unit_test(other_weights_have_what_floors_leave),
       cmocka_unit_test(what_was_too_much_goes_back_where_it_counts),
       cmocka_unit_test(what_only_floors_were_charged_goes_back_from_them),
       cmocka_unit_test(what_goes_back_in_part_is_not_told_as_done),
@@ -781,6 +909,7 @@ int main(void) {
       cmocka_unit_test(who_asks_for_little_gets_it_and_the_greedy_the_rest),
       cmocka_unit_test(is_never_over_its_limit_nor_denies_a_floor),
       cmocka_unit_test(is_never_over_with_lots_nor_denies_a_floor),
+      cmocka_unit_test(is_never_over_while_a_rule_changes),
   };
   if (getenv("WEIR_SHARED_SEEDS") != NULL) cmocka_set_test_filter("is_never_*");
   return cmocka_run_group_tests(tests, NULL, NULL);

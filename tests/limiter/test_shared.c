@@ -245,7 +245,7 @@ static void another_limit_counts_on(world *w) {
   extra.tenant = "z";
   assert_int_equal(weir_decide_extra(&limiter, &request, &extras, 1, &why), WEIR_OK);
   assert_true(request.decision.allowed);
-  assert_int_equal(request.decision.limit, 4000 - 9 - 9 * 200);
+  assert_int_equal(request.decision.limit, 4000 - 9 * 200);
   extra.limit = 99;
   assert_int_equal(weir_decide_extra(&limiter, &request, &extras, 1, &why), WEIR_BAD_ARGUMENT);
   assert_non_null(strstr(why.text, "accepted are 100 to 4000"));
@@ -373,7 +373,7 @@ static size_t operations_of(world *w, const char *text) {
 
 static void a_lot_needs_two_operations(world *w) {
   if (w->store->backend->traits & WEIR_TRAIT_IMMEDIATE) return; /* nothing leaves there */
-  assert_int_equal(operations_of(w, rule_without), 800);
+  assert_int_equal(operations_of(w, rule_without), 800 + 4); /* once, how the period is divided */
   world_set(w, 15 * SECOND_US);
   assert_in_range(operations_of(w, rule_with), 8, 40);
 }
@@ -516,27 +516,29 @@ static const char *const weights_after = OF_TENANTS "north:2|south:2|east:1";
 enum { CHANGE_CELLS = 48, CELLS_OF_AN_INTERVAL = 9 };
 
 /* In this cell one of both has what it has in both divisions, after all others have taken what they get. */
-static int64_t divide_cell(weir_limiter *one, weir_limiter *other, int cell) {
+static int64_t divide_cell(weir_limiter *one, weir_limiter *other, int cell, int64_t *denied) {
   bool north = cell % 2 == 0;
   int64_t got = 0, floor = north ? 320 : 300;
   const char *greedy[] = {north ? "south" : "north", "east", "stranger"};
   for (int i = 0; i < 6; i++)
     got += drain(i % 2 == 0 ? one : other, "pool", greedy[i / 2], 20);
-  for (int64_t asked = 0; asked < floor; asked += 20)
-    assert_true(take(asked % 40 == 0 ? one : other, "pool", north ? "north" : "south", 20));
-  return got + floor;
+  for (int64_t asked = 0; asked < floor; asked += 20) {
+    bool allowed = take(asked % 40 == 0 ? one : other, "pool", north ? "north" : "south", 20);
+    *(allowed ? &got : denied) += 20;
+  }
+  return got;
 }
 
 /* The most in any interval of a period, which meets so many cells: a third of all is decided by the first two
  * processes, a third by the next two. */
-static int64_t most_while_changing(world *w, const char *const texts[2][2]) {
+static int64_t most_while_changing(world *w, const char *const texts[2][2], int64_t *denied) {
   int64_t got[CHANGE_CELLS], most = 0;
   for (int cell = 0; cell < CHANGE_CELLS; cell++) {
     const char *const *of = texts[cell * 2 / CHANGE_CELLS];
     weir_limiter *one = world_limiter(w, of[cell / 3 % 2], NULL),
                  *other = world_limiter(w, of[1 - cell / 3 % 2], NULL);
     world_set(w, cell * 10 * SECOND_US + 5 * SECOND_US);
-    got[cell] = divide_cell(one, other, cell);
+    got[cell] = divide_cell(one, other, cell, denied);
     weir_limiter_destroy(one);
     weir_limiter_destroy(other);
   }
@@ -552,9 +554,10 @@ static int64_t most_while_changing(world *w, const char *const texts[2][2]) {
 static void the_lesser_floors_come_between(world *w) {
   const char *const texts[2][2] = {{weights_before, weights_lesser},
                                    {weights_lesser, weights_after}};
-  int64_t most = most_while_changing(w, texts);
+  int64_t denied = 0, most = most_while_changing(w, texts, &denied);
   print_message("%d of 8000\n", (int)most);
   assert_in_range(most, 7000, 8000);
+  assert_int_equal(denied, 0);
 }
 
 static void a_change_by_way_of_lesser_floors_keeps_both_promises(void **state) {
@@ -562,18 +565,51 @@ static void a_change_by_way_of_lesser_floors_keeps_both_promises(void **state) {
   on_each_store(the_lesser_floors_come_between);
 }
 
-/* As it is told: floors hold, and the limit does not. */
-static void both_divisions_hold(world *w) {
+/* At once, and whoever is the first of a period: the limit holds, and what some take of the floors of both divisions
+ * others may miss in theirs. */
+static void one_division_holds(world *w) {
   const char *const texts[2][2] = {{weights_before, weights_after},
                                    {weights_before, weights_after}};
-  int64_t most = most_while_changing(w, texts);
-  print_message("%d of 8000\n", (int)most);
-  assert_true(most > 8000);
+  int64_t denied = 0, most = most_while_changing(w, texts, &denied);
+  print_message("%d of 8000, %d within the lesser floors denied\n", (int)most, (int)denied);
+  assert_in_range(most, 7000, 8000);
 }
 
-static void a_change_at_once_has_the_floors_of_both(void **state) {
+static void a_change_at_once_keeps_the_limit(void **state) {
   (void)state;
-  on_each_store(both_divisions_hold);
+  on_each_store(one_division_holds);
+}
+
+/* Floors of another size: loans of old processes have left no room for larger ones. */
+static void floors_change_when_there_is_room(world *w) {
+  static const char *const small =
+                               "shared-window:8000/80s,cells=8,floors=20%,weights=north:5|south:3",
+                           *const large =
+                               "shared-window:8000/80s,cells=8,floors=100%,weights=north:5|south:3";
+  const char *const texts[2][2] = {{small, large}, {large, small}};
+  int64_t denied = 0, most = most_while_changing(w, texts, &denied);
+  print_message("%d of 8000\n", (int)most);
+  assert_in_range(most, 7000, 8000);
+}
+
+static void a_change_of_floors_keeps_the_limit(void **state) {
+  (void)state;
+  on_each_store(floors_change_when_there_is_room);
+}
+
+/* So does one of the part that others= have, of which named tenants take nothing. */
+static void others_change(world *w) {
+  static const char *const few = OF_TENANTS "north:5|south:3,others=1", *const many = OF_TENANTS
+                                                                        "north:1|south:1,others=8";
+  const char *const texts[2][2] = {{few, many}, {many, few}};
+  int64_t denied = 0, most = most_while_changing(w, texts, &denied);
+  print_message("%d of 8000\n", (int)most);
+  assert_in_range(most, 7000, 8000);
+}
+
+static void a_change_of_the_part_of_others_keeps_the_limit(void **state) {
+  (void)state;
+  on_each_store(others_change);
 }
 
 /* --- without the store --------------------------------------------------------------------------
@@ -775,7 +811,9 @@ int main(void) {
       cmocka_unit_test(who_meets_the_end_of_a_cell_asks_again),
       cmocka_unit_test(who_is_not_named_has_lots),
       cmocka_unit_test(a_change_by_way_of_lesser_floors_keeps_both_promises),
-      cmocka_unit_test(a_change_at_once_has_the_floors_of_both),
+      cmocka_unit_test(a_change_at_once_keeps_the_limit),
+      cmocka_unit_test(a_change_of_floors_keeps_the_limit),
+      cmocka_unit_test(a_change_of_the_part_of_others_keeps_the_limit),
       cmocka_unit_test(who_is_not_named_takes_from_others_alone),
       cmocka_unit_test(who_was_seen_has_a_floor),
       cmocka_unit_test(a_limit_up_to_most_may_be_said),

@@ -261,7 +261,7 @@ void client_name_tenant(const struct model *model, const struct client *client,
   const char *tenant = &model->tenants[world_client_number(model, client)];
   if (*tenant == 0) return;
   request->ask.tenant_number = *tenant;
-  request->ask.weight = weir_rule_weight(&model->stack.rules[0], tenant, 1);
+  request->ask.weight = weir_rule_weight(&client_stack(model, client)->rules[0], tenant, 1);
 }
 
 static void make_take(struct model *model, struct client *client, weir_claim *request,

@@ -133,7 +133,10 @@ static bool configure(struct model *model) {
     if (scope->flags & TEXTS)
       weir_rule_set_limit(&model->another.rules[i], most > 0 ? most : greater);
   }
-  if (scope->flags & TEXTS &&
+  if (scope->changed != NULL &&
+      weir_stack_parse(scope->changed, scope->processes, &model->another, &message) != WEIR_OK)
+    return false;
+  if (scope->flags & TEXTS && scope->changed == NULL &&
       weir_stack_lay_out(&model->another, scope->processes, &message) != WEIR_OK)
     return false;
   if (model->mutant->another != NULL) model->mutant->another(&model->another, &model->settings);

@@ -26,7 +26,7 @@ enum {
   RULES_MOST = 3,
   CLASSES_MOST = 2,
   CELLS_MOST = 16, /* cells of a window that a run may touch */
-  KEYS_MOST = 32,  /* of the store */
+  KEYS_MOST = 36,  /* of the store */
   ORPHANS_MOST = 4,
   PAUSES_MOST = 3, /* of one request */
   PAST_MOST = 4,   /* limits that a key had */
@@ -93,6 +93,7 @@ struct scope {
   const char *rules;
   uint32_t processes; /* what the storage layout is chosen for */
   int64_t edge_cell;  /* instants are relative to where this cell of the first rule begins; 0: 40 */
+  const char *changed;                /* with TEXTS: what one client has in the place of `rules` */
   const char *requests;               /* requests.c says how they are written */
   int64_t instants_us[INSTANTS_MOST]; /* end where they stop growing */
   struct charge before[BEFORE_MOST];  /* taken before the run, by a client that is right */

@@ -21,6 +21,11 @@ MORE = [
     ("settles down in the cell of now", "  r->place = cell;\n  r->unused = cost;", "  r->unused = cost;"),
     ("makes a level that is there", "plan_pool(r, WEIR_CREATE, r->place, POOL_LEVEL)",
      "plan_pool(r, WEIR_PUT, r->place, POOL_LEVEL)"),
+    ("looks at F before it says so",
+     "    plan_pool(r, WEIR_CREATE, period_of(r), POOL_DISPUTED)->value = 1;\n"
+     "    plan_pool(r, WEIR_GET, r->place, POOL_FLOORS);\n",
+     "    plan_pool(r, WEIR_GET, r->place, POOL_FLOORS);\n"
+     "    plan_pool(r, WEIR_CREATE, period_of(r), POOL_DISPUTED)->value = 1;\n"),
     ("counts who has a mark", "state->tells_seen = operation->outcome == WEIR_DONE;", "state->tells_seen = true;"),
 ]
 

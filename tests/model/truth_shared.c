@@ -6,7 +6,7 @@
 #include "truth.h"
 
 /* What the store keeps of a cell (or an epoch) for the pool, and for each tenant. */
-enum { FLOORS = 1, LENT, LEVEL, STOPPED, MISSED, OTHERS, NEWCOMERS, SEEN };
+enum { FLOORS = 1, LENT, LEVEL, STOPPED, MISSED, OTHERS, NEWCOMERS, SEEN, DIVISION, DISPUTED };
 enum { OWN, WANTED, TOLD, MARK, TENANT_KINDS };
 
 static bool is_of_tenant(const struct key *key, int rule, int kind) {
@@ -24,8 +24,9 @@ static int64_t cell_of(const struct model *model, int rule, int64_t stamp_us) {
 }
 
 void shared_print_place(const struct model *model, weir_place place, int64_t index, int64_t entry) {
-  static const char *const of_pool[] = {"",       "floors", "lent",      "level", "stopped",
-                                        "missed", "others", "newcomers", "seen"};
+  static const char *const of_pool[] = {"",        "floors",   "lent",    "level",
+                                        "stopped", "missed",   "others",  "newcomers",
+                                        "seen",    "division", "disputed"};
   static const char *const of_tenant[] = {"own", "wanted", "told", "mark"};
   const char *kind = place == WEIR_PLACE_TENANT ? of_tenant[entry % TENANT_KINDS] : of_pool[entry];
   story_print(model, "%s %" PRId64, kind, index);
@@ -49,8 +50,12 @@ bool shared_reads_what_stays(const struct model *model, const struct client *cli
   if (model->tenants[0] == 0 || any || !sends || model->mutant->reorder != NULL) return false;
   struct sent next = world_next_operation(model, client, &index);
   const weir_counter *counter = &next.operation.counter;
-  bool of_cell = counter->place == WEIR_PLACE_ENTRY && counter->entry != SEEN;
-  if (next.operation.kind != WEIR_GET || !of_cell) return false;
+  if (next.operation.kind != WEIR_GET || counter->place != WEIR_PLACE_ENTRY) return false;
+  if (counter->entry == DIVISION) { /* it is made once */
+    const struct key *key = store_find(model, 0, counter->place, counter->index, DIVISION);
+    return key != NULL && key->present;
+  }
+  if (counter->entry == SEEN || counter->entry == DISPUTED) return false;
   for (int i = 0; i < CLIENTS_MOST; i++)
     if (model->tenants[i] != 0 && counter->index >= earliest_cell(model, &model->world->clients[i]))
       return false;
@@ -170,10 +175,11 @@ static void refunded(struct model *model, int rule, const struct record *record,
   if (end_us - SKEW_US <= model->last_us) model->world->leak[rule] += cost;
 }
 
-/* A named tenant has its floor, whatever others do. What may be lent is steered. */
+/* A named tenant has its floor, whatever others do, but while its rule changes. What may be lent is steered. */
 static bool denies(const struct model *model, const struct client *client, int i,
                    const weir_claim *request, const struct record *record, int64_t cost) {
   int number = world_client_number(model, client);
+  if (model->scope->changed != NULL) return true;
   int64_t floor = weir_rule_floor(&client_stack(model, client)->rules[i], request->ask.weight);
   const struct key *key =
       store_find(model, i, WEIR_PLACE_TENANT, cell_of(model, i, record->stamp_us),
@@ -200,6 +206,7 @@ static int64_t asked_by(const struct model *model, int client) {
 
 static int64_t largest_bound(const struct model *model, int i, bool settlements) {
   const weir_rule *rule = &(model->scope->flags & TEXTS ? &model->another : &model->text)->rules[i];
+  if (model->text.rules[i].limit > rule->limit) rule = &model->text.rules[i];
   return rule->limit + (settlements ? rule->debt : 0);
 }
 

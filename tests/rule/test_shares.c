@@ -51,7 +51,7 @@ static void divides_the_floors_by_weight(void **state) {
   assert_int_equal(weir_rule_weight(&rule, "North", 5), 0);
   assert_int_equal(weir_rule_floor(&rule, 5), 241);
   assert_int_equal(weir_rule_floor(&rule, 0), 0);
-  assert_int_equal(rule.capacity, 60000 - 61 * 483);
+  assert_int_equal(rule.capacity, 60000 - 29517); /* 61 * 483.87, rounded up */
   assert_int_equal(rule.upper, 60000);
   assert_string_equal(rule.tag, "sh60-60000");
   rule = parsed("shared-window:60000/1m,floors=100%,weights=a:1,name=x");
@@ -83,11 +83,11 @@ static void limits_up_to_most_have_floors_in_proportion(void **state) {
   (void)state;
   weir_rule rule = parsed("shared-window:60000/1m,weights=a:9|b:1,others=2,most=240000");
   int64_t capacity = rule.capacity;
-  assert_int_equal(capacity, 60000 - 61 - 61 * 483);
+  assert_int_equal(capacity, 60000 - 29517);
   weir_rule_set_limit(&rule, 240000);
   assert_int_equal(rule.floor_of_cell, 1935);
   assert_int_equal(weir_rule_floor(&rule, 9), 1451);
-  assert_int_equal(rule.capacity, 240000 - 61 - 61 * 1935);
+  assert_int_equal(rule.capacity, 240000 - 118065); /* 61 * 1935.48 */
   int64_t least = weir_rule_limit_least(&rule);
   weir_rule_set_limit(&rule, least);
   assert_int_equal(weir_rule_floor(&rule, 1), 1);
@@ -128,8 +128,8 @@ static const struct {
     {"shared-window:60000/1m,weights=a:1,burst=9", "option burst",
      "shared-window accepts cells=, floors=, weights=, others=, hold=, lease=, debt=, most= and "
      "name="},
-    {"shared-window:60000/1m,weights=a:1,debt=30538", "debt=30538 is more than the rule admits",
-     "0 to 30537"},
+    {"shared-window:60000/1m,weights=a:1,debt=30484", "debt=30484 is more than the rule admits",
+     "0 to 30483"},
     {"shared-window:60000/1m,weights=a:1,most=59999", "most=59999 is below the limit",
      "60000, the limit, to 1000000000"},
     {"shared-window:60000/1m,weights=a:1,count=all", "option count",

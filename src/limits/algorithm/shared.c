@@ -40,25 +40,46 @@
 /* --- arithmetic --------------------------------------------------------------------------------
  */
 
-/* What of cell i cannot be lent again. Before its end + x, and of one that was read before that, floors may
- * be missing. */
-static int64_t pool_value(const weir_rule *rule, const weir_pool_cell *cells, int64_t first, int i,
-                          int64_t final_us) {
-  bool final = cells[i].read_us >= (first + i + 1) * rule->cell_us + final_us;
-  if (first + i < 0) return 0; /* before the epoch */
-  return cells[i].lent + (final ? cells[i].floors + cells[i].others : rule->floor_of_cell);
+static int64_t division_floors(int64_t division) {
+  return division >> WEIR_DIVISION_PERCENT_BITS & WEIR_DIVISION_PERCENT;
+}
+
+static int64_t division_room(int64_t division) {
+  return division & WEIR_DIVISION_PERCENT;
+}
+
+static int64_t division_weights(int64_t division) {
+  return division >> 2 * WEIR_DIVISION_PERCENT_BITS;
+}
+
+/* Before its end + x, and of one that was read before that, floors may be missing. */
+static bool is_final(const weir_rule *rule, const weir_pool_cell *cells, int64_t first, int i,
+                     int64_t final_us) {
+  return cells[i].read_us >= (first + i + 1) * rule->cell_us + final_us;
 }
 
 int64_t weir_pool_lendable(const weir_rule *rule, const weir_pool_cell *cells, int64_t first,
-                           int64_t final_us) {
-  int current = rule->cells;
+                           int64_t final_us, int64_t room) {
+  int current = rule->cells, open = 1;
   int64_t before = 0, most = 0;
   for (int j = current; j >= 0; j--) { /* of the latest end, the least cells count */
-    if (j < current) before += pool_value(rule, cells, first, j, final_us);
-    int64_t ahead = j > 0 ? cells[current + 1].lent + j * rule->floor_of_cell : 0;
-    if (before + ahead > most) most = before + ahead;
+    bool counts = j < current && first + j >= 0, final = is_final(rule, cells, first, j, final_us);
+    if (counts) before += cells[j].lent + (final ? cells[j].floors + cells[j].others : 0);
+    if (counts && !final) open++;
+    int64_t all = before + (j > 0 ? cells[current + 1].lent : 0);
+    all += weir_rule_room_whole((open + j) * room);
+    if (all > most) most = all;
   }
-  return weir_rule_lent_most(rule) - most - cells[current].lent - rule->floor_of_cell;
+  return rule->limit - most - cells[current].lent;
+}
+
+/* Floors become more only where a whole period's loans have left room for that. */
+int64_t weir_division_next(int64_t before, int64_t own) {
+  int64_t floors = division_floors(own), room = floors;
+  if (before == 0) return own;
+  if (floors > division_room(before)) floors = division_room(before);
+  if (room < division_floors(before)) room = division_floors(before);
+  return weir_division_pack(division_weights(own), floors, room);
 }
 
 /* Where nobody is stopped the level follows what is left over as if one tenant were, up to where that one could
@@ -84,21 +105,21 @@ int64_t weir_level_most(int64_t level, int64_t weight) {
   return most < WEIR_COUNT_MOST ? (int64_t)most : WEIR_COUNT_MOST; /* whatever the store says */
 }
 
-int64_t weir_others_floors(const weir_rule *rule) {
-  return weir_rule_floor(rule, rule->others);
-}
-
-int64_t weir_newcomers_floors(const weir_rule *rule) {
+/* Of `others`, what the floors of all come to who are not named: that of those who come. */
+static int64_t part_of_newcomers(int64_t others) {
   enum { OF_ALL = 20 };
-  int64_t floors = weir_others_floors(rule) / OF_ALL;
-  return floors > 0 ? floors : 1;
+  return others >= OF_ALL ? others / OF_ALL : 1;
 }
 
 /* One who comes has half of what there is for all who do. */
-int64_t weir_other_floor(const weir_rule *rule, int64_t seen) {
-  int64_t coming = weir_newcomers_floors(rule);
-  if (seen > 0) return (weir_others_floors(rule) - coming) / seen;
+static int64_t other_floor(int64_t others, int64_t seen) {
+  int64_t coming = part_of_newcomers(others);
+  if (seen > 0) return (others - coming) / seen;
   return coming > 1 ? coming / 2 : 1;
+}
+
+int64_t weir_other_floor(const weir_rule *rule, int64_t seen) {
+  return other_floor(weir_rule_floor(rule, rule->others), seen);
 }
 
 /* --- what is known -----------------------------------------------------------------------------
@@ -113,7 +134,9 @@ enum {
   POOL_MISSED,
   POOL_OTHERS,
   POOL_NEWCOMERS,
-  POOL_SEEN /* by epoch */
+  POOL_SEEN,     /* by epoch */
+  POOL_DIVISION, /* by period, ... */
+  POOL_DISPUTED  /* ... as well */
 };
 enum { TENANT_OWN, TENANT_WANTED, TENANT_TOLD, TENANT_SEEN /* by epoch */, TENANT_KINDS };
 
@@ -122,12 +145,13 @@ enum { NOT_READ = -1, LONG_PAST = -1000 /* of an index: no cell that counts is s
 typedef struct shared_state {
   /* Of the charge, what the store is certain to have: in the own count; and in F and B together. */
   int64_t own, floors, lent;
-  int64_t kept;           /* of what is in B: admitted */
-  int64_t within;         /* of what is in floors: admitted */
-  int64_t newcomers;      /* of the charge, what counts among the floors of newcomers as well */
-  int64_t others, coming; /* what is there without it of the floors of others, and of newcomers */
-  int64_t wanted;         /* to be told of the tenant: what it asked below the level in vain, ... */
-  int64_t missed;         /* ... and to the pool: so much of that is new */
+  int64_t kept;            /* of what is in B: admitted */
+  int64_t within;          /* of what is in floors: admitted */
+  int64_t newcomers;       /* of the charge, what counts among the floors of newcomers as well */
+  int64_t among, coming;   /* what is there without it of all such floors, and of newcomers' */
+  int64_t division_before; /* of the period before; 0: none was read */
+  int64_t wanted; /* to be told of the tenant: what it asked below the level in vain, ... */
+  int64_t missed; /* ... and to the pool: so much of that is new */
   weir_level_before before; /* as far as it is read */
   bool level_absent;        /* nobody has made the level of this cell */
   bool stopped;             /* to be told of the tenant: the level stops it, ... */
@@ -138,6 +162,7 @@ typedef struct shared_state {
   bool telling;             /* what is to be told is found */
   bool recalls;             /* this phase asks nobody */
   bool reads;               /* this phase has read what says how much may be lent */
+  bool asks_for_dispute; /* this charge has asked whether floors are divided otherwise elsewhere */
 } shared_state;
 _Static_assert(sizeof(shared_state) <= WEIR_STATE_BYTES_MOST, "WEIR_STATE_BYTES_MOST");
 
@@ -169,32 +194,110 @@ static bool knows_others(const weir_rule_state *r) {
   return memory->asked && memory->seen_epoch == memory->epoch;
 }
 
-static int64_t floor_of(const weir_rule *rule, const weir_ask *ask, int64_t seen) {
-  bool named = ask->weight > 0 || rule->others == 0;
-  return named ? weir_rule_floor(rule, ask->weight) : weir_other_floor(rule, seen);
+/* --- how floors are divided --------------------------------------------------------------------
+ *
+ * What is agreed for a period is what its first process says, with floors that the loans of the period before have
+ * left room for. Whoever divides them otherwise says so before it has floors, and these are counted in F for all.
+ */
+
+static int64_t period_of(const weir_rule_state *r) {
+  return r->place / r->rule->cells;
+}
+
+static bool knows_division(const weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  return memory->division != 0 && memory->period == period_of(r);
+}
+
+static int64_t next_division(const weir_rule_state *r) {
+  const shared_state *state = r->state;
+  return weir_division_next(state->division_before, r->rule->division);
+}
+
+static int64_t division_of(const weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  return knows_division(r) ? memory->division : r->rule->division;
+}
+
+/* Whether this process has the weights that are agreed. */
+static bool agrees(const weir_rule_state *r) {
+  return division_weights(division_of(r)) == division_weights(r->rule->division);
+}
+
+static bool is_disputed(const weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  return memory->disputed == period_of(r) || !agrees(r);
+}
+
+/* Cf, and what is left for it in parts. */
+static int64_t floors_of_cell(const weir_rule_state *r) {
+  int64_t percent = division_floors(division_of(r));
+  return percent == r->rule->floors ? r->rule->floor_of_cell : weir_rule_floors(r->rule, percent);
+}
+
+static int64_t room_of_cell(const weir_rule_state *r) {
+  int64_t percent = division_room(division_of(r));
+  return percent == r->rule->floors ? r->rule->room_of_cell : weir_rule_room(r->rule, percent);
+}
+
+/* What all who are not named have of Cf here; and of the one that is agreed, those who are. */
+static int64_t others_floors(const weir_rule_state *r) {
+  int64_t floors = floors_of_cell(r), others = floors * r->rule->others / r->rule->weight_of_all;
+  int64_t agreed = floors * (division_weights(division_of(r)) & WEIR_DIVISION_ALL);
+  if (agrees(r)) return others;
+  agreed = agreed > floors ? (agreed - floors) / WEIR_DIVISION_ALL : 0;
+  return agreed < others ? agreed : others;
+}
+
+static int64_t named_floors(const weir_rule_state *r) {
+  int64_t floors = floors_of_cell(r);
+  int64_t others = floors * (division_weights(division_of(r)) & WEIR_DIVISION_ALL);
+  if (agrees(r)) return floors - others_floors(r);
+  return floors - (others + WEIR_DIVISION_ALL - 1) / WEIR_DIVISION_ALL;
+}
+
+static bool is_named(const weir_rule *rule, const weir_ask *ask) {
+  return ask->weight > 0 || rule->others == 0;
 }
 
 static int64_t own_floor(const weir_rule_state *r) {
-  return floor_of(r->rule, asking(r), sharers(r));
+  if (!is_named(r->rule, asking(r))) return other_floor(others_floors(r), sharers(r));
+  return floors_of_cell(r) * asking(r)->weight / r->rule->weight_of_all;
 }
 
-/* What is left of the floor on top of what r believes. What others have together is never more than theirs,
- * however many they turn out to be: so of these only what was charged among floors is one. */
-static int64_t floor_left(const weir_rule_state *r) {
+/* --- what a floor has left ---------------------------------------------------------------------
+ */
+
+/* By the own count alone, as far as r knows it. */
+static int64_t own_left(const weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  return own_floor(r) - (memory->own_cell == r->place ? memory->own : 0);
+}
+
+/* For one of others=. What these have together is never more than theirs, however many they turn out to be. */
+static int64_t other_left(const weir_rule_state *r, bool charges) {
   const weir_shared_memory *memory = r->memory;
   const shared_state *state = r->state;
-  bool charges = r->frame->phase == WEIR_PHASE_CHARGE, guesses = charges && r->step == 0;
-  bool is_new = sharers(r) == 0;
-  int64_t left = own_floor(r) - (memory->own_cell == r->place ? memory->own : 0);
-  if (!is_other(r)) return left;
-  if (guesses) return knows_others(r) ? left : weir_other_floor(r->rule, 1) - memory->own;
-  int64_t of_all = weir_others_floors(r->rule) - state->others;
-  int64_t coming = weir_newcomers_floors(r->rule) - state->coming;
-  if (charges && of_all > state->floors - state->within) of_all = state->floors - state->within;
+  int64_t left = own_left(r), of_all = others_floors(r);
+  if (charges && r->step == 0) return knows_others(r) ? left : other_floor(of_all, 1) - memory->own;
+  int64_t coming = part_of_newcomers(of_all) - state->coming;
+  of_all -= state->among;
   if (charges && coming > state->newcomers - state->within)
     coming = state->newcomers - state->within;
   if (left > of_all) left = of_all;
-  return is_new && (state->comes || !charges) && left > coming ? coming : left;
+  bool comes = sharers(r) == 0 && (state->comes || !charges);
+  return comes && left > coming ? coming : left;
+}
+
+/* What is left of the floor on top of what r believes. Of a charge only what is counted among floors is one. */
+static int64_t floor_left(const weir_rule_state *r) {
+  const shared_state *state = r->state;
+  bool charges = r->frame->phase == WEIR_PHASE_CHARGE;
+  int64_t left = is_other(r) ? other_left(r, charges) : own_left(r);
+  if (!charges || r->step == 0) return left;
+  if (!is_other(r) && is_disputed(r) && left > named_floors(r) - state->among)
+    left = named_floors(r) - state->among;
+  return left < state->floors - state->within ? left : state->floors - state->within;
 }
 
 /* In parts. Who has no floor is let go as one of the weight 1. */
@@ -259,6 +362,9 @@ static void shared_share(const weir_rule *rule, void *memory, const void *other)
   if (from->level_cell > to->level_cell) to->level_cell = from->level_cell;
   if (from->seen_epoch > to->seen_epoch) to->seen = from->seen;
   if (from->seen_epoch > to->seen_epoch) to->seen_epoch = from->seen_epoch;
+  if (from->period > to->period) to->division = from->division;
+  if (from->period > to->period) to->period = from->period;
+  if (from->disputed > to->disputed) to->disputed = from->disputed;
 }
 
 /* --- what may be had ---------------------------------------------------------------------------
@@ -266,7 +372,8 @@ static void shared_share(const weir_rule *rule, void *memory, const void *other)
 
 static int64_t lendable(const weir_rule_state *r) {
   const weir_shared_memory *memory = r->memory;
-  return weir_pool_lendable(r->rule, memory->cells, memory->first, r->frame->settings->final_us);
+  return weir_pool_lendable(r->rule, memory->cells, memory->first, r->frame->settings->final_us,
+                            room_of_cell(r));
 }
 
 /* While less than half of what may be lent at once is lent, no level stops anybody. */
@@ -307,7 +414,7 @@ static int64_t shared_count(weir_rule_state *r, int64_t cost) {
   memory->own += cost;
   if (!is_lent) {
     state->within += cost;
-    state->others += cost;
+    state->among += cost;
     state->coming += cost;
     return 0;
   }
@@ -417,13 +524,33 @@ static void answer_cell(weir_rule_state *r, const weir_operation *operation) {
     cell->lent = found_without(operation, &state->lent);
   } else if (operation->counter.entry == POOL_OTHERS) {
     cell->others = found_without(operation, &state->floors);
-    if (operation->counter.index == r->place) state->others = cell->others;
+    if (operation->counter.index == r->place) state->among = cell->others;
   } else {
     cell->floors = found_without(operation, &state->floors);
+    bool read = operation->kind == WEIR_GET;
+    if (operation->counter.index == r->place && !is_other(r))
+      state->among = cell->floors - (read ? state->floors : 0);
   }
   read_part(r, cell, operation);
   if (operation->counter.index == r->place - 1)
     state->before.used = cell->floors + cell->others + cell->lent;
+}
+
+/* A store that says what no process does is not believed. */
+static void answer_division(weir_rule_state *r, const weir_operation *operation, int64_t found) {
+  weir_shared_memory *memory = r->memory;
+  shared_state *state = r->state;
+  bool creates = operation->kind == WEIR_CREATE, now = operation->counter.index == period_of(r);
+  if (operation->counter.entry == POOL_DISPUTED) {
+    if (creates || found > 0) memory->disputed = period_of(r);
+    return;
+  }
+  if (creates) found = operation->outcome == WEIR_DONE ? next_division(r) : 0;
+  if (division_floors(found) < 1 || division_floors(found) > 100 || division_room(found) > 100)
+    return;
+  if (now) memory->division = found;
+  if (now) memory->period = period_of(r);
+  if (!now) state->division_before = found;
 }
 
 static void answer_pool(weir_rule_state *r, const weir_operation *operation) {
@@ -452,6 +579,10 @@ static void answer_pool(weir_rule_state *r, const weir_operation *operation) {
       if (operation->kind != WEIR_GET) break;
       memory->seen = found;
       memory->seen_epoch = memory->epoch;
+      break;
+    case POOL_DIVISION:
+    case POOL_DISPUTED:
+      answer_division(r, operation, found);
       break;
     default:
       answer_cell(r, operation);
@@ -552,16 +683,18 @@ static void plan_epoch(weir_rule_state *r) {
   if (!memory->asked) plan_mark(r, WEIR_GET, memory->epoch - 1);
 }
 
-/* The part of the charge that is within the floor, whatever becomes of the rest; and what is charged ahead, last
- * of all, which goes back as far as it is not. */
-static int64_t within_floor(const weir_rule_state *r) {
-  int64_t within = 0, floor = floor_left(r);
+/* The part of the charge that is within the floor: up to what is lent instead, and not behind that; and what is charged
+ * ahead, last of all, which goes back as far as it is not. */
+static int64_t within_floor(const weir_rule_state *r, int64_t floor) {
+  const shared_state *state = r->state;
+  int64_t within = 0;
   bool fits = true;
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
     int64_t cost = weir_claim_cost(claim, r->index);
     if (!weir_claim_is_open(claim)) continue;
-    fits = fits && within + cost <= floor;
-    if (fits || weir_ask_is_ahead(&claim->ask)) within += cost;
+    bool is_floor = (fits && within + cost <= floor) || weir_ask_is_ahead(&claim->ask);
+    if (is_floor) within += cost;
+    if (!is_floor && (!state->reads || cost <= shared_room(r, &claim->ask))) fits = false;
   }
   return within;
 }
@@ -575,10 +708,61 @@ static void plan_floors(weir_rule_state *r, weir_operation_kind kind, int64_t fl
   if (newcomers > 0) plan_pool(r, kind, r->place, POOL_NEWCOMERS)->delta = newcomers;
 }
 
+/* Once in a period each process finds how that is divided. */
+static void plan_division(weir_rule_state *r) {
+  int64_t period = period_of(r);
+  if (knows_division(r)) return;
+  plan_pool(r, WEIR_GET, period, POOL_DIVISION);
+  if (period > 0) plan_pool(r, WEIR_GET, period - 1, POOL_DIVISION);
+}
+
+/* It counts for all of the next period as well. */
+static void plan_first_division(weir_rule_state *r) {
+  weir_operation *made = plan_pool(r, WEIR_CREATE, period_of(r), POOL_DIVISION);
+  made->value = next_division(r);
+  made->ttl_us += r->rule->period_us;
+  plan_pool(r, WEIR_GET, period_of(r), POOL_DIVISION);
+}
+
+/* What must be known of the division before a charge is judged, behind its first round. False: all is. Where floors
+ * come to more than all may have, as what was charged in vain is among them, it matters whether somebody
+ * divides them otherwise. */
+static bool plan_agreement(weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  shared_state *state = r->state;
+  if (!knows_division(r)) {
+    plan_first_division(r);
+    return true;
+  }
+  if (is_settled(r) || is_other(r) || state->floors == 0 || memory->disputed == period_of(r))
+    return false;
+  if (!agrees(r)) {
+    plan_pool(r, WEIR_CREATE, period_of(r), POOL_DISPUTED)->value = 1;
+    plan_pool(r, WEIR_GET, r->place, POOL_FLOORS);
+    return true;
+  }
+  if (state->among + state->floors <= named_floors(r) || state->asks_for_dispute) return false;
+  plan_pool(r, WEIR_GET, period_of(r), POOL_DISPUTED);
+  state->asks_for_dispute = true;
+  return true;
+}
+
 /* An overrun: nothing of the level is asked. */
 static void plan_loan(weir_rule_state *r, int64_t cost) {
   plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = cost;
   plan_cells(r, false);
+}
+
+/* What was thought to be lent and is within the floor goes to F, before it is admitted as that. */
+static bool plan_more_floors(weir_rule_state *r) {
+  shared_state *state = r->state;
+  int64_t more = within_floor(r, own_left(r)) - state->floors;
+  if (is_other(r) || is_disputed(r) || more <= 0) return false;
+  plan_pool(r, WEIR_ADD, r->place, POOL_FLOORS)->delta = more;
+  plan_pool(r, WEIR_SUB, r->place, POOL_LENT)->delta = more;
+  state->lent -= more;
+  state->asks_for_dispute = false;
+  return true;
 }
 
 /* What the tenant's own count was said to be decides where the charge goes. What then is above the floor moves
@@ -586,12 +770,14 @@ static void plan_loan(weir_rule_state *r, int64_t cost) {
 static void plan_charge(weir_rule_state *r) {
   const weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
+  if (r->step > 0 && plan_agreement(r)) return;
   if (is_settled(r)) {
     if (r->step == 0) plan_loan(r, r->charge);
+    if (r->step == 0) plan_division(r);
     return;
   }
   bool comes = is_other(r) && knows_others(r) && sharers(r) == 0 && !state->comes;
-  int64_t floors = within_floor(r);
+  int64_t floors = within_floor(r, floor_left(r));
   if (r->step == 0) {
     int64_t lent = r->charge - floors;
     plan_tenant(r, WEIR_ADD, TENANT_OWN)->delta = r->charge;
@@ -600,9 +786,11 @@ static void plan_charge(weir_rule_state *r) {
     if (is_other(r) && !memory->marked) plan_mark(r, WEIR_CREATE, memory->epoch)->value = 1;
     if (lent > 0) plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = lent;
     if (lent > 0) plan_lending(r);
+    plan_division(r);
     state->comes = comes;
     return;
   }
+  if (plan_more_floors(r)) return;
   make_level(r);
   if (state->tells_seen) plan_pool(r, WEIR_ADD, memory->epoch, POOL_SEEN)->delta = 1;
   state->tells_seen = false;
@@ -791,7 +979,9 @@ static void shared_expect(weir_rule_state *r, int64_t cost) {
  * from process to process: so all of them together have the floor on average. */
 int64_t weir_floor_away(const weir_rule *rule, const weir_ask *ask, const void *memory,
                         int64_t now_us, const weir_floor_part *part) {
-  weir_wide mine = (weir_wide)floor_of(rule, ask, sharers_by(memory)) * part->share;
+  int64_t floor = is_named(rule, ask) ? weir_rule_floor(rule, ask->weight)
+                                      : weir_other_floor(rule, sharers_by(memory));
+  weir_wide mine = (weir_wide)floor * part->share;
   weir_wide cell = now_us / rule->cell_us;
   weir_wide before = cell * mine + part->phase;
   return (int64_t)((before + mine) / part->whole - before / part->whole);
@@ -859,7 +1049,8 @@ const weir_method weir_shared_method = {
     .memory_bytes = sizeof(weir_shared_memory),
     .cell_bytes = sizeof(weir_pool_cell),
     .state_bytes = sizeof(shared_state),
-    .operations_most = 2 * WEIR_SHARED_CELLS_MOST + 20, /* each cell is read up to three times */
+    /* Each cell is read up to three times, and counts once in all machines. */
+    .operations_most = 2 * WEIR_SHARED_CELLS_MOST + 20,
     .ttl_us = shared_ttl_us,
     .begin = shared_begin,
     .blind = weir_always_blind,

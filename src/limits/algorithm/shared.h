@@ -40,6 +40,11 @@ typedef struct weir_shared_memory {
   bool was_seen;      /* ... it was in the one before; */
   int64_t seen_epoch; /* and the epoch of which is known ... */
   int64_t seen;       /* ... how many were seen in the one before */
+
+  /* A period is N cells long. */
+  int64_t period;   /* in which ... */
+  int64_t division; /* ... floors are divided so; 0: that is not known */
+  int64_t disputed; /* the last one that is known to have processes which divide otherwise */
   weir_pool_cell cells[];
 } weir_shared_memory;
 
@@ -57,9 +62,14 @@ typedef struct weir_level_before {
   int64_t stopped; /* the weights of the tenants that the level stopped, in parts */
 } weir_level_before;
 
-/* What may still be lent at a moment in cells[N], the current one. Below 0: so much too much is there. */
+/* What may still be lent at a moment in cells[N], the current one, where `room` is left for the floors of each cell,
+ * in parts. Below 0: so much too much is there. */
 int64_t weir_pool_lendable(const weir_rule *rule, const weir_pool_cell *cells, int64_t first,
-                           int64_t final_us);
+                           int64_t final_us, int64_t room);
+
+/* How the next period is divided, by a process that would divide it so by itself. 0: nothing was said of the one
+ * before. */
+int64_t weir_division_next(int64_t before, int64_t own);
 
 /* The level of the next cell. */
 int64_t weir_level_next(const weir_rule *rule, const weir_level_before *before);
@@ -67,10 +77,7 @@ int64_t weir_level_next(const weir_rule *rule, const weir_level_before *before);
 /* The largest own count in a cell, for a tenant of this weight in parts, that is above no level. */
 int64_t weir_level_most(int64_t level, int64_t weight);
 
-/* Of tenants that are not named: what their floors come to in a cell; the part of it for those who were not
- * seen before; and the floor of one of so many who were. */
-int64_t weir_others_floors(const weir_rule *rule);
-int64_t weir_newcomers_floors(const weir_rule *rule);
+/* The floor of one of so many tenants that are not named and were seen before; of none: of one who comes. */
 int64_t weir_other_floor(const weir_rule *rule, int64_t seen);
 
 /* Of what was charged within a tenant's floor something goes back. operations[0] says how much of which cell, and

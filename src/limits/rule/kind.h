@@ -91,8 +91,8 @@ int weir_shares_write(const weir_rule *rule, char *text, size_t size);
 /* Checks the tenants, and finds cells, floors and weights; fails where a floor comes to nothing. */
 weir_status weir_shares_measure(weir_rule *rule, weir_message *message);
 
-/* What all floors of a cell come to, by the limit; and the least limit that has all of them. */
-int64_t weir_shares_floors(const weir_rule *rule);
+/* Finds what all floors of a cell come to, by the limit; and the least limit that has all of them. */
+void weir_shares_set_floors(weir_rule *rule);
 int64_t weir_shares_limit_least(const weir_rule *rule);
 
 #endif

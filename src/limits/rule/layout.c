@@ -79,13 +79,9 @@ int64_t weir_rule_bound(const weir_rule *rule) {
   return weir_rule_bound_of(rule, (weir_threshold){rule->limit, weir_rule_upper(rule)});
 }
 
-int64_t weir_rule_lent_most(const weir_rule *rule) {
-  return rule->limit - (rule->most > 0 ? rule->cells + 1 : 0);
-}
-
 int64_t weir_rule_capacity(const weir_rule *rule) {
   if (weir_rule_is_shared(rule))
-    return weir_rule_lent_most(rule) - (rule->cells + 1) * rule->floor_of_cell;
+    return rule->limit - weir_rule_room_whole((rule->cells + 1) * rule->room_of_cell);
   return weir_rule_moves_in_time(rule) ? rule->burst - rule->reserve : rule->limit;
 }
 
@@ -438,7 +434,7 @@ void weir_rule_set_limit(weir_rule *rule, int64_t limit) {
   for (size_t i = 0; rule->classes_length > 0 && i < WEIR_CLASSES_MOST; i++)
     rule->class_capacities[i] = in_proportion(rule->class_capacities[i], limit, rule->limit);
   rule->limit = limit;
-  if (weir_rule_is_shared(rule)) rule->floor_of_cell = weir_shares_floors(rule);
+  if (weir_rule_is_shared(rule)) weir_shares_set_floors(rule);
   if (weir_rule_moves_in_time(rule)) rule->token_units = token_units_in(rule, rule->unit_bits);
   set_capacities(rule);
   if (rule->debt > rule->capacity) rule->debt = rule->capacity;

@@ -140,14 +140,16 @@ struct weir_rule {
   /* Of a quota: a count that is as high is that of a lost key (algorithm/plan.h). */
   int64_t lost_from;
   int64_t floor_of_cell; /* of a shared window: what the floors of a cell come to, together, ... */
-  int64_t weight_of_all; /* ... and the weights of all its tenants, named or not */
-  int lanes;             /* 4, 2 or 1 */
-  int lane_bits;         /* 15, 31 or 63 */
-  int unit_bits;         /* k: 0, 10 or 20 */
-  int parts;             /* that a cost of 1 counts as: weir_stack_continue(); else 0 */
-  int64_t fullest_us;    /* of a bucket with most=: the longest that its burst takes to drain
+  int64_t room_of_cell;  /* ... and the same before it is rounded, in WEIR_ROOM_PARTS; ... */
+  int64_t weight_of_all; /* ... the weights of all its tenants, named or not, ... */
+  int64_t division;    /* ... and how they divide floors, as stores have it (algorithm/shared.h) */
+  int lanes;           /* 4, 2 or 1 */
+  int lane_bits;       /* 15, 31 or 63 */
+  int unit_bits;       /* k: 0, 10 or 20 */
+  int parts;           /* that a cost of 1 counts as: weir_stack_continue(); else 0 */
+  int64_t fullest_us;  /* of a bucket with most=: the longest that its burst takes to drain
                             under any limit up to that; else 0 */
-  int64_t token_units;   /* T, at least 1024: the rate falls short by less than 0.1 % */
+  int64_t token_units; /* T, at least 1024: the rate falls short by less than 0.1 % */
   char tag[WEIR_TAG_MOST + 1];
   char kin[WEIR_TAG_MOST + 1]; /* what names its limit whatever the layout: kind, period, name */
 };
@@ -269,13 +271,33 @@ int64_t weir_rule_capacity_most(const weir_rule *rule);
  * is B without the reserve of its lease. Of a shared window: what may be lent where nothing is used. */
 int64_t weir_rule_capacity(const weir_rule *rule);
 
-/* Of a shared window: up to where a cell is lent that meets all floors. Where limits of one name are in use at a
- * time, each rounds Cf down by itself: so much less that the bound of the largest holds for all. */
-int64_t weir_rule_lent_most(const weir_rule *rule);
+/* Of a shared window whose floors are so many percent of its limit: what they come to in a cell, rounded down; and
+ * what a loan leaves for them there, in parts, rounded up. So of several limits the largest is the bound. */
+enum { WEIR_ROOM_PARTS = 1024 };
+static inline int64_t weir_rule_room_whole(int64_t parts) {
+  return (parts + WEIR_ROOM_PARTS - 1) / WEIR_ROOM_PARTS;
+}
+int64_t weir_rule_floors(const weir_rule *rule, int64_t percent);
+int64_t weir_rule_room(const weir_rule *rule, int64_t percent);
 
 /* The weight of a tenant of a shared window, 0 where weights= does not name it; and its floor in a cell. */
 int64_t weir_rule_weight(const weir_rule *rule, const void *tenant, size_t length);
 int64_t weir_rule_floor(const weir_rule *rule, int64_t weight);
+
+/* How the floors of a cell are divided, as one number that a store keeps: a hash of the weights; the part of others=
+ * of WEIR_DIVISION_ALL, rounded up; and, in percent, what floors come to, and what loans leave for floors that may
+ * come later. */
+enum {
+  WEIR_DIVISION_HASH_BITS = 26,
+  WEIR_DIVISION_OTHERS_BITS = 14,
+  WEIR_DIVISION_PERCENT_BITS = 7,
+  WEIR_DIVISION_PERCENT = (1 << WEIR_DIVISION_PERCENT_BITS) - 1,
+  WEIR_DIVISION_ALL = (1 << WEIR_DIVISION_OTHERS_BITS) - 1
+};
+
+static inline int64_t weir_division_pack(int64_t weights, int64_t floors, int64_t room) {
+  return (weights << WEIR_DIVISION_PERCENT_BITS | floors) << WEIR_DIVISION_PERCENT_BITS | room;
+}
 
 /* The smallest capacity of the stack, 1 where it holds a log: no group charges more at once. And the smallest for
  * requests of a class. */

@@ -4,7 +4,8 @@
  *     g  = Cf * weight / all weights             that of one tenant, rounded down
  *
  * N + 2 of them are at most L: an interval of the length W meets N + 1 cells, and another may still have
- * floors on their way. */
+ * floors on their way. What a loan leaves for floors is not rounded down: of floors of another limit L', n cells
+ * have n (Cf' - Cf) more, and that is at most L' - L. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -115,8 +116,18 @@ static int64_t limit_of_floor(const weir_rule *rule, int64_t weight, int64_t flo
 
 enum { OTHERS_LEAST = 2 /* one for who comes, and one for who was there before */ };
 
-int64_t weir_shares_floors(const weir_rule *rule) {
-  return rule->floors * rule->limit / (INT64_C(100) * (rule->cells + 2));
+int64_t weir_rule_floors(const weir_rule *rule, int64_t percent) {
+  return percent * rule->limit / (INT64_C(100) * (rule->cells + 2));
+}
+
+int64_t weir_rule_room(const weir_rule *rule, int64_t percent) {
+  int64_t whole = INT64_C(100) * (rule->cells + 2);
+  return (percent * rule->limit * WEIR_ROOM_PARTS + whole - 1) / whole;
+}
+
+void weir_shares_set_floors(weir_rule *rule) {
+  rule->floor_of_cell = weir_rule_floors(rule, rule->floors);
+  rule->room_of_cell = weir_rule_room(rule, rule->floors);
 }
 
 static share least_share(const weir_rule *rule) {
@@ -158,6 +169,27 @@ static weir_status check_floors(const weir_rule *rule, weir_message *message) {
   return WEIR_BAD_RULE;
 }
 
+/* Whoever has the same tenants, of the same weights, has the same number, in whatever order they stand. */
+static int64_t hash_of_weights(const weir_rule *rule) {
+  uint64_t all = (uint64_t)rule->others;
+  share next;
+  for (const char *at = rule->weights, *end = end_of(rule); next_share(&at, end, &next);) {
+    uint64_t hash =
+        UINT64_C(14695981039346656037) + (uint64_t)next.weight; /* FNV-1a, from there on */
+    for (size_t i = 0; i < next.part.name_length; i++)
+      hash = (hash ^ (unsigned char)next.part.name[i]) * UINT64_C(1099511628211);
+    all += hash ^ hash >> 31;
+  }
+  return (int64_t)((all * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - WEIR_DIVISION_HASH_BITS));
+}
+
+static void set_division(weir_rule *rule) {
+  int64_t others =
+      (rule->others * WEIR_DIVISION_ALL + rule->weight_of_all - 1) / rule->weight_of_all;
+  rule->division = weir_division_pack(hash_of_weights(rule) << WEIR_DIVISION_OTHERS_BITS | others,
+                                      rule->floors, rule->floors);
+}
+
 weir_status weir_shares_measure(weir_rule *rule, weir_message *message) {
   enum { FLOORS_DEFAULT = 50 };
   share next;
@@ -175,7 +207,8 @@ weir_status weir_shares_measure(weir_rule *rule, weir_message *message) {
   rule->weight_of_all = rule->others;
   for (const char *at = rule->weights, *end = end_of(rule); next_share(&at, end, &next);)
     rule->weight_of_all += next.weight;
-  rule->floor_of_cell = weir_shares_floors(rule);
+  weir_shares_set_floors(rule);
+  set_division(rule);
   status = check_cells(rule, message);
   if (status == WEIR_OK && rule->weights != NULL) status = check_floors(rule, message);
   return status == WEIR_OK ? check_others(rule, message) : status;
