@@ -486,15 +486,18 @@ static void reads_what_is_lent_there_behind_its_own_addition(void **state) {
   fake_close(world);
 }
 
-/* Neither a floor nor what is lent: whoever asked has given up by then. */
+/* Neither a floor nor what is lent: whoever asked has given up by then. Each knows its pool before, so that one
+ * answer is all that it needs. */
 static void admits_nothing_by_a_late_answer(void **state) {
   (void)state;
   struct fake_world *world = edge_world();
   const weir_ask asks[] = {{.cost = 8, .tenant_number = 'a', .weight = 1},
                            {.cost = 8, .tenant_number = 'z'}};
-  at(world, 500);
   for (int i = 0; i < 2; i++) {
     struct fake_client *client = &world->clients[i];
+    at(world, 500 + i * 1000);
+    assert_true(take(world, i, i == 0 ? "a" : "z", 1)->allowed);
+    at(world, 1500 + i * 1000);
     client->requests[0] = (weir_claim){.ask = asks[i]};
     fake_begin(world, client, 1);
     while (fake_next(client) != NULL)

@@ -12,10 +12,10 @@ enum { WEIR_RECORD_TIME_BITS = 58 };
 #define WEIR_RECORD_TIME_MASK ((UINT64_C(1) << WEIR_RECORD_TIME_BITS) - 1)
 typedef struct weir_record {
   int64_t stored; /* weir_record_resolve() of what the store has; 0: nothing */
-  uint64_t read_us
-      : WEIR_RECORD_TIME_BITS; /* the stamp of the round that read it; 0: it is not known */
-  uint64_t
-      lost_step : 6; /* since when the store has had nothing, where it had this before; else 0 */
+  /* The stamp of the round that read it; 0: it is not known. */
+  uint64_t read_us : WEIR_RECORD_TIME_BITS;
+  /* Since when the store has had nothing, where it had this before; else 0. */
+  uint64_t lost_step : 6;
 } weir_record;
 _Static_assert(sizeof(weir_record) == 16, "docs/changing-rules.md says so");
 _Static_assert(WEIR_TIME_MOST_US <= WEIR_RECORD_TIME_MASK, "every stamp has its room");
