@@ -75,6 +75,25 @@ static void a_denial_by_its_own_charge_is_one_command(void **state) {
   }
 }
 
+/* For a higher class something is kept, which another's charge may hide until it has gone back. */
+static void only_the_lowest_class_has_a_bound(void **state) {
+  (void)state;
+  for (size_t i = 0; i < KINDS; i++) {
+    world w;
+    if (kinds[i].extra != &batch) continue;
+    open_bounded(&w, kinds[i].rules, NULL);
+    assert_true(take_of(&w, NULL, 15).allowed);
+    fake_forget();
+    assert_false(take_of(&w, NULL, 4).allowed);
+    assert_int_equal(the_fake.counts.of_kind[WEIR_SUB], 1);
+    world_set(&w, BEGIN_US + 60000);
+    fake_forget();
+    assert_false(take_of(&w, &batch, 4).allowed);
+    assert_int_equal(the_fake.counts.of_kind[WEIR_SUB], 0);
+    world_close(&w);
+  }
+}
+
 /* So the next is charged as well, and is admitted or denied at once. */
 static void after_a_denial_no_look_is_needed(void **state) {
   (void)state;
@@ -221,6 +240,7 @@ static void several_rules_and_counted_denials_have_no_bound(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_denial_by_its_own_charge_is_one_command),
+      cmocka_unit_test(only_the_lowest_class_has_a_bound),
       cmocka_unit_test(after_a_denial_no_look_is_needed),
       cmocka_unit_test(what_denies_was_read_in_its_own_decision),
       cmocka_unit_test(who_fits_by_the_answer_is_charged_again),

@@ -91,11 +91,8 @@ static bool may_give_back(const struct client *client, unsigned rank) {
   return below && frame->phase == WEIR_PHASE_TAKE_BACK && !all;
 }
 
-/* What a store refuses by its bound it answers as it does a look. */
-void classes_land(const struct model *model, struct client *client,
-                  const weir_operation *operation) {
+void classes_land(const struct model *model, struct client *client) {
   if (!model->has_classes) return;
-  if (operation->outcome == WEIR_FULL) client->above.looked = true;
   for (int i = 0; i < CLIENTS_MOST; i++) {
     const struct client *other = &model->world->clients[i];
     if (other != client && may_give_back(other, highest_rank(client))) client->above.met = true;

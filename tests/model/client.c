@@ -394,7 +394,7 @@ void client_land(struct model *model, struct client *client) {
   client->half = false;
   if (!replaced) settle_landed(model, settles, &sent.operation);
   if (mutant->distort != NULL) mutant->distort(&sent.operation);
-  classes_land(model, client, &sent.operation);
+  classes_land(model, client);
   weir_operation *operation = &client->operations[index];
   operation->outcome = sent.operation.outcome;
   operation->late = operation->slow = false;

@@ -482,8 +482,7 @@ uint8_t settle_of(const struct model *model, const struct client *client);
 void classes_begin(struct model *model, struct client *client);
 void classes_asked(struct model *model);
 void classes_round(struct client *client);
-void classes_land(const struct model *model, struct client *client,
-                  const weir_operation *operation);
+void classes_land(const struct model *model, struct client *client);
 void classes_check_kept(struct model *model, const struct client *client,
                         const weir_claim *request);
 

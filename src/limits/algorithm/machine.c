@@ -590,6 +590,14 @@ int64_t weir_machine_capacity(weir_machine *machine, const weir_memo *memo, int6
   return weir_stack_least_capacity(machine->frame.stack);
 }
 
+/* Whether all are of the lowest class. For a higher one something is kept, which the charges hide that a lower one
+ * was denied, until they have gone back: a refusal would deny at once, where a charge is judged once more. */
+__attribute__((noinline)) static bool machine_keeps_nothing(const weir_claim *requests) {
+  for (const weir_claim *request = requests; request != NULL; request = request->next)
+    if (request->ask.class != 1) return false;
+  return true;
+}
+
 /* Of a group of which some request is not bare: takes off it what it cannot have. A bound is not for members,
  * whose denials wait for the others, nor for what is never denied. False: its charge is not plain. */
 __attribute__((noinline)) static bool machine_look_at(weir_machine *machine,
@@ -640,7 +648,8 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   frame->looks_at_back = false;
   machine->course = courses[requests->ask.kind];
   frame->believes_firm = machine->may_believe;
-  frame->bounds = machine->may_bound;
+  frame->bounds =
+      machine->may_bound && (frame->stack->class_count == 0 || machine_keeps_nothing(requests));
   frame->refusals = 0;
   bool bare = true;
   int64_t charge = 0;
