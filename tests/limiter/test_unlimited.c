@@ -539,6 +539,31 @@ static void what_is_owed_of_an_unlimited_key_is_paid_once(void **state) {
   world_close(&w);
 }
 
+/* What is owed was counted by the rule's limit, so it may be more than the key may have: it takes all the room
+ * there is, in front of requests that could have had it. */
+static void what_a_key_with_a_lower_limit_owes_is_paid_first(void **state) {
+  static const char rule[] = "fixed-window:100/1h,name=d,most=1000";
+  weir_limiter_options plain = {.deadline_us = AWAY_DEADLINE_US};
+  weir_limiter_options options = {
+      .deadline_us = AWAY_DEADLINE_US, .limits_us = 60 * SECOND_US, .peers = 1};
+  weir_limit three = {.key = "k", .key_length = 1, .kind = WEIR_KEY_LIMIT_NUMBER, .limit = 3};
+  weir_request requests[3];
+  world w;
+  (void)state;
+  away_open_with(&w, rule, &options);
+  weir_limiter *writer = world_limiter(&w, rule, &plain);
+  assert_int_equal(weir_limiter_set_limits(writer, &three, 1, NULL), WEIR_OK);
+  assert_int_equal(world_peek(&w, "k", 1).limit, 3);
+  assert_int_equal(away_admits(&w, "k", 10), 10);
+  for (int i = 0; i < 3; i++)
+    requests[i] = (weir_request){.key = "k", .key_length = 1, .cost = 1};
+  assert_int_equal(weir_limiter_decide(w.limiter, requests, 3, NULL), WEIR_OK);
+  for (int i = 0; i < 3; i++)
+    assert_false(requests[i].decision.allowed);
+  weir_limiter_destroy(writer);
+  world_close(&w);
+}
+
 /* For a second after an outage a process goes on to hold its share; of a key that has become unlimited there is
  * nothing to hold, also while its record is read once more. */
 static void an_unlimited_key_is_not_held(void **state) {
@@ -592,6 +617,7 @@ int main(void) {
       cmocka_unit_test(an_unlimited_key_costs_a_get_in_each_time),
       cmocka_unit_test(a_key_that_is_known_to_be_unlimited_stays_so),
       cmocka_unit_test(what_is_owed_of_an_unlimited_key_is_paid_once),
+      cmocka_unit_test(what_a_key_with_a_lower_limit_owes_is_paid_first),
       cmocka_unit_test(an_unlimited_key_is_not_held),
       cmocka_unit_test(rules_that_share_a_log_have_no_unlimited_keys),
   };

@@ -280,7 +280,9 @@ static void wrap(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
   weir_account *account = group->entry->account;
   roll(limiter, account);
+  /* What is owed was counted by the rule's limit, so it may be more than the key may have. */
   int64_t most = weir_group_most(limiter, group, group->requests);
+  if (most < limiter->group_most) most = limiter->group_most;
   if (!weir_continue_offer(&limiter->stack, account, group->requests, most, &group->paid)) return;
   memcpy(group->offered, group->paid.costs, sizeof group->offered);
   group->payment = (weir_claim){.next = group->requests,
