@@ -251,8 +251,8 @@ static void learn(weir_call *call, weir_record *record, int64_t stored, int64_t 
                                       weir_record_kind(record->stored) != WEIR_KEY_LIMIT_NONE);
   unsigned lost = says ? record->lost_step : 0;
   if (says && lost == 0) call->work.limits_lost++;
-  if (says &&
-      (lost == 0 || record->read_us == 0)) /* its clock was set back: steps of before mean others */
+  /* Its clock was set back, or this group is stamped before the loss: steps of before mean others. */
+  if (says && (lost == 0 || record->read_us == 0 || steps_lost(record, read_us) < 0))
     lost = lost_step(read_us);
   else if (says && steps_lost(record, read_us) > KEPT_STEPS)
     lost = 0;
