@@ -168,6 +168,35 @@ static void more_tenants_than_there_is_room_for_are_refused(void **state) {
 }
 
 /* Two texts that mean the same are written as one, so that nobody is warned of them. */
+/* Processes whose weights differ find that by this number. */
+static void weights_that_differ_divide_otherwise(void **state) {
+  static const char *const pairs[][2] = {{"a:1|b:1|c:1", "a:1|b:2|c:2"},
+                                         {"1:1|2:1|3:1", "1:1|2:2|3:2"},
+                                         {"t1:1|t2:37", "t1:37|t2:1"},
+                                         {"a:1|b:1|c:19", "a:1|b:20|c:2"},
+                                         {"eu:3", "au:7"}};
+  char text[2][64];
+  (void)state;
+  for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+    for (int n = 0; n < 2; n++)
+      snprintf(text[n], sizeof text[n], "shared-window:60000/1m,weights=%s", pairs[i][n]);
+    assert_int_not_equal(parsed(text[0]).division, parsed(text[1]).division);
+  }
+  assert_int_equal(parsed("shared-window:60000/1m,weights=a:1|b:2").division,
+                   parsed("shared-window:60000/1m,weights=b:2|a:1").division);
+}
+
+/* However much of the limit is in floors, and rounded. */
+static void a_floor_can_be_asked_for_at_once(void **state) {
+  char text[64];
+  (void)state;
+  for (int limit = 63; limit < 700; limit++) {
+    snprintf(text, sizeof text, "shared-window:%d/1m,floors=100%%,weights=a:1", limit);
+    weir_rule rule = parsed(text);
+    assert_true(rule.floor_of_cell >= 1 && rule.capacity >= rule.floor_of_cell);
+  }
+}
+
 static void is_written_in_one_way(void **state) {
   (void)state;
   char one[WEIR_RULE_TEXT_BYTES + WEIR_WEIGHTS_MOST], other[sizeof one];
@@ -213,6 +242,8 @@ int main(void) {
       cmocka_unit_test(limits_up_to_most_have_floors_in_proportion),
       cmocka_unit_test(says_what_is_wrong_and_what_is_accepted),
       cmocka_unit_test(more_tenants_than_there_is_room_for_are_refused),
+      cmocka_unit_test(weights_that_differ_divide_otherwise),
+      cmocka_unit_test(a_floor_can_be_asked_for_at_once),
       cmocka_unit_test(is_written_in_one_way),
       cmocka_unit_test(the_least_limit_that_is_told_is_accepted),
       cmocka_unit_test(takes_many_tenants),

@@ -536,7 +536,7 @@ static void answer_cell(weir_rule_state *r, const weir_operation *operation) {
     state->before.used = cell->floors + cell->others + cell->lent;
 }
 
-/* A store that says what no process does is not believed. */
+/* A store that says what no process does is not believed: then each goes by what it would have said. */
 static void answer_division(weir_rule_state *r, const weir_operation *operation, int64_t found) {
   weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
@@ -546,8 +546,10 @@ static void answer_division(weir_rule_state *r, const weir_operation *operation,
     return;
   }
   if (creates) found = operation->outcome == WEIR_DONE ? next_division(r) : 0;
-  if (division_floors(found) < 1 || division_floors(found) > 100 || division_room(found) > 100)
-    return;
+  bool sound = division_floors(found) >= 1 && division_floors(found) <= division_room(found) &&
+               division_room(found) <= 100;
+  if (!sound && (creates || !now || operation->outcome != WEIR_DONE)) return;
+  if (!sound) found = next_division(r);
   if (now) memory->division = found;
   if (now) memory->period = period_of(r);
   if (!now) state->division_before = found;

@@ -80,8 +80,10 @@ int64_t weir_rule_bound(const weir_rule *rule) {
 }
 
 int64_t weir_rule_capacity(const weir_rule *rule) {
-  if (weir_rule_is_shared(rule))
-    return rule->limit - weir_rule_room_whole((rule->cells + 1) * rule->room_of_cell);
+  if (weir_rule_is_shared(rule)) {
+    int64_t lent = rule->limit - weir_rule_room_whole((rule->cells + 1) * rule->room_of_cell);
+    return lent > rule->floor_of_cell ? lent : rule->floor_of_cell;
+  }
   return weir_rule_moves_in_time(rule) ? rule->burst - rule->reserve : rule->limit;
 }
 
@@ -241,7 +243,7 @@ weir_status weir_rule_measure(weir_rule *rule, weir_message *message) {
 /* What fits into a counter, beside which a lost one begins with twice as much: where limits are as large
  * as ever, and where they are larger. */
 #define COUNT_ROOM (INT64_C(1) << 55)
-#define wide_COUNT_ROOM (INT64_C(1) << 61)
+#define WIDE_COUNT_ROOM (INT64_C(1) << 61)
 
 /* --- laid out -----------------------------------------------------------------------------------
  */
@@ -263,18 +265,18 @@ static void choose_lanes(weir_rule *rule, uint32_t processes, bool packable) {
     i++;
   rule->lanes = layouts[i].lanes;
   rule->lane_bits = layouts[i].bits;
-  rule->lost_from = most < COUNT_ROOM ? COUNT_ROOM : wide_COUNT_ROOM;
+  rule->lost_from = most < COUNT_ROOM ? COUNT_ROOM : WIDE_COUNT_ROOM;
 }
 
 /* A whole counter has room for less than 2^61: twice that is what a lost one begins with. Limits of 2^53
  * leave room for more than 100 processes. Logs and buckets count less. */
 static weir_status check_room(const weir_rule *rule, uint32_t processes, weir_message *message) {
   int64_t limit = largest_limit(rule), below = 0;
-  if (!weir_rule_keeps_counts(rule) || most_in_cell(rule, limit, processes) < wide_COUNT_ROOM)
+  if (!weir_rule_keeps_counts(rule) || most_in_cell(rule, limit, processes) < WIDE_COUNT_ROOM)
     return WEIR_OK;
   while (limit - below > 1) {
     int64_t middle = below + (limit - below) / 2;
-    *(most_in_cell(rule, middle, processes) < wide_COUNT_ROOM ? &below : &limit) = middle;
+    *(most_in_cell(rule, middle, processes) < WIDE_COUNT_ROOM ? &below : &limit) = middle;
   }
   weir_message_set(message,
                    "a counter has no room for what %" PRIu32

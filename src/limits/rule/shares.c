@@ -174,11 +174,13 @@ static int64_t hash_of_weights(const weir_rule *rule) {
   uint64_t all = (uint64_t)rule->others;
   share next;
   for (const char *at = rule->weights, *end = end_of(rule); next_share(&at, end, &next);) {
-    uint64_t hash =
-        UINT64_C(14695981039346656037) + (uint64_t)next.weight; /* FNV-1a, from there on */
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a, and the end of MurmurHash3 */
     for (size_t i = 0; i < next.part.name_length; i++)
       hash = (hash ^ (unsigned char)next.part.name[i]) * UINT64_C(1099511628211);
-    all += hash ^ hash >> 31;
+    hash = (hash ^ (uint64_t)next.weight) * UINT64_C(1099511628211);
+    hash = (hash ^ hash >> 33) * UINT64_C(0xff51afd7ed558ccd);
+    hash = (hash ^ hash >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
+    all += hash ^ hash >> 33;
   }
   return (int64_t)((all * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - WEIR_DIVISION_HASH_BITS));
 }
