@@ -39,7 +39,7 @@ static void a_limiter_is_light_until_it_is_used(void **state) {
   static const struct {
     const char *text;
     long most;
-  } rules[] = {{"sliding-window:1000/1h", 5 * KB}, {EIGHT_RULES, 8 * KB + KB / 4}};
+  } rules[] = {{"sliding-window:1000/1h", 5 * KB}, {EIGHT_RULES, 8 * KB + KB / 2}};
   (void)state;
   for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
     weir_store *store;

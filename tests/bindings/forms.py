@@ -562,15 +562,15 @@ class Away(unittest.TestCase):
         self.assertEqual(sum("does not decide" in line for line in told.output), 1, told.output)
 
     def test_whatever_is_asked_tells_that_its_store_is_away(self):
-        def ask(call, rule, why="cannot connect"):
+        def ask(call, rule):
             limiter = weir.Limiter(weir.Store("memcached://127.0.0.1:1?timeout=200ms"), rule)
             with self.assertLogs("weir", "WARNING") as told:
                 answered = call(limiter)
             self.assertEqual((answered.source, len(told.output)), ("fallback", 1))
-            self.assertIn(why, answered.message)
+            self.assertIn("cannot connect", answered.message)
         ask(lambda limiter: limiter.take("a"), "quota:9/1h")
         ask(lambda limiter: limiter.decide(["a", "b"])[1], "quota:9/1h")
-        ask(lambda limiter: weir.decide_all([(limiter, "a")]).decisions[0], "quota:9/1h", "cannot be reached")
+        ask(lambda limiter: weir.decide_all([(limiter, "a")]).decisions[0], "quota:9/1h")
         ask(lambda limiter: limiter.reserve("a").decision, "quota:9/1h")
         ask(lambda limiter: limiter.hold("a").decision, "in-flight:9/10s")
 

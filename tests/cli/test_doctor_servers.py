@@ -235,7 +235,7 @@ class Endings(DoctorTest):
                 ("memcacheds://", "", ("during the TLS handshake", "does not speak TLS"))):
             for hears in (False, True):
                 with self.subTest(scheme=scheme, path=path, hears=hears), Closer(hears) as port:
-                    found = self.inspect("%s127.0.0.1:%d%s?timeout=5s" % (scheme, port, path))
+                    found = self.inspect("%s127.0.0.1:%d%s?%s" % (scheme, port, path, PATIENT))
                     self.assert_found(found, "fault", "connection", "the server hung up", *parts)
                     self.assertEqual(len([f for f in found if f["level"] == "fault"]), 1, found)
                     self.assertNotIn("s3cret", str(found))

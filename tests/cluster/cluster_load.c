@@ -421,8 +421,9 @@ static void open_both_sides(void) {
 
 static void set_up(void) {
   char url[SERVER_URL_BYTES];
-  /* While slots move nobody is to be found dead for being held up. */
-  int timeout_ms = is_mode("--migrations") ? CALM_TIMEOUT_MS : NODE_TIMEOUT_MS;
+  /* While slots move, or rights, nobody is to be found dead for being held up. */
+  bool calm = is_mode("--migrations") || is_mode("--rights");
+  int timeout_ms = calm ? CALM_TIMEOUT_MS : NODE_TIMEOUT_MS;
   cluster_start(&self.nodes,
                 &(cluster_options){.replicas = 1,
                                    .node_timeout_ms = timeout_ms,

@@ -26,7 +26,7 @@
 static const settings quick = {.processes = 2,
                                .threads = 3,
                                .deadline_us = 20 * MS_US,
-                               .pause_us = 6 * MS_US,
+                               .pause_us = 2 * MS_US,
                                .warm_us = 300 * MS_US,
                                .hold_us = 600 * MS_US,
                                .after_us = 600 * MS_US,

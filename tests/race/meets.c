@@ -91,7 +91,7 @@ static int64_t part_of(int64_t limit) {
   return limit / 2;
 }
 
-static const char places[] = "in-flight:12/10s,name=places";
+static const char places[] = "in-flight:12/1m,name=places";
 enum { PLACES = 12 };
 
 /* Writes the rules with this limit. A bucket leases one part in 256 at the most: so it has a larger one. */
@@ -197,6 +197,8 @@ static void enter(int key, const weir_decision *decision, int64_t first, int64_t
   if (is_by_policy(decision->source)) {
     atomic_fetch_add(&common->by_policy, charged);
     if (charged < first) atomic_fetch_add(&common->back, first - charged);
+  } else if (common->of.is_cut && charged > first) { /* more than that may be owed, or paid since */
+    atomic_fetch_add(&common->by_policy, charged - first);
   }
   if (decision->source == WEIR_SOURCE_LOCAL) atomic_fetch_add(&common->from_leases, 1);
 }
@@ -446,7 +448,7 @@ static void read_rest(void *context) {
   asker *own = context;
   draw *of = &common->of;
   of->has_classes = of->has_places = false;
-  of->deadline_us = SECOND_US;
+  of->deadline_us = 5 * SECOND_US;
   open_store(own);
   read_left(own, of->has_most ? of->most : of->limits[0], common->left);
   of->only_places = true;
@@ -594,7 +596,7 @@ static bool run_round(long number) {
   common->end_us = common->begin_us + of.round_us;
   /* A long round lies within one cell, whatever its cells are. */
   common->base_us =
-      of.is_long ? INT64_C(1800000000) * SECOND_US + 7 * 60 * SECOND_US : common->begin_us;
+      of.is_long ? INT64_C(1800000000) * SECOND_US + (7 * 60 + 20) * SECOND_US : common->begin_us;
   *reader = (asker){.random = random};
   run_processes(random);
   if (common->used > ENTRIES_MOST) give_up("too many admissions");
