@@ -57,8 +57,8 @@ typedef enum weir_operation_kind {
   WEIR_ADD,
   /* Present: subtracts delta, below zero too, TTL untouched. Absent: creates nothing, or, where the
    * store can only subtract from what it creates, the seed, which lives ttl_us.
-   * DONE: value is the new total, negative where more was taken than was there. ABSENT: a key that
-   * holds 0 is none. */
+   * DONE: value is the new total, negative where more was taken than was there. ABSENT: there is no
+   * key; one that holds 0 is there. */
   WEIR_SUB,
   /* DONE: value, and version_out where the backend has WEIR_TRAIT_SWAP. ABSENT. */
   WEIR_GET,

@@ -284,7 +284,8 @@ WEIR_EXPORT weir_status weir_limiter_reset(weir_limiter *limiter, const void *ke
 
 /* Gives back what lease= has charged ahead and no request used: before a process ends, or goes idle
  * for longer than a lease, once no request is under way. Buckets get nothing back: it has drained by then.
- * Blocks up to the deadline, and as long where something is being charged ahead; 32 keys go back in one round trip to each server. WEIR_OK also where there is nothing;
+ * Blocks up to the deadline, and as long again where something is being charged ahead; 32 keys go back in
+ * one round trip to each server. WEIR_OK also where there is nothing;
  * else why something did not go back, which stays charged as long as it counts. Any thread.
  * weir_limiter_destroy() talks to no store: what is held then stays charged. */
 WEIR_EXPORT weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *message);
@@ -466,7 +467,7 @@ WEIR_EXPORT weir_status weir_decide_known(weir_limiter *const *limiters, weir_re
  * a limiter and key that come twice; WEIR_REQUEST_UP_TO; WEIR_REQUEST_PEEK in some (in all: nothing is
  * charged). And what cannot give back: more than one request under a sliding-log, a leaky-bucket or with
  * longest_wait_us; one of the last two on a store without compare-and-swap (Redis). Any thread; uses
- * 16 KiB of stack. */
+ * 16 KiB of stack, of peeks 42 KiB. */
 enum { WEIR_ALL_MOST = 16 };
 
 WEIR_EXPORT weir_status weir_decide_all(weir_limiter *const *limiters, weir_request *requests,

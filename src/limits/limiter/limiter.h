@@ -96,8 +96,8 @@ struct weir_limiter {
   const weir_denials_place *denials; /* the table's */
   const weir_stand_in *known;        /* of denials, or of lots */
   const weir_stand_in *other;        /* of accounts */
-  bool
-      bare_groups; /* the driver starts a group as it comes: nothing of it is read, shared or added first */
+  /* The driver starts a group as it comes: nothing of it is read or shared first, nor added but by an account. */
+  bool bare_groups;
   bool direct; /* one request needs no line, and no pool: here.c, whose are ... */
   struct weir_direct *_Atomic directs[WEIR_DIRECT_MOST]; /* ... these; NULL: not needed so far */
   bool leases; /* the rules have a lease, and it is used: then the next two mean something */
