@@ -52,9 +52,9 @@ typedef struct weir_http_field {
  * `name` is the policy's: of the limiter's only rule; with several rules the first is NAME-1, the
  * second NAME-2. A rule with name=TEXT in its text is called TEXT instead. NAME/CLASS says the class
  * that was decided for: "/CLASS" then stands behind the policy whose limit is that of the class, where
- * the decision tells it. Seconds are rounded up, so a client that waits so long is not denied for having come too early. A denial without an end
- * (WEIR_NEVER) has no Retry-After. WEIR_BAD_ARGUMENT for a name, style or rule that is not
- * accepted; then *count is 0. Any thread. */
+ * the decision tells it. Seconds are rounded up, so a client that waits so long is not denied for
+ * having come too early. A denial without an end (WEIR_NEVER) has no Retry-After. WEIR_BAD_ARGUMENT for
+ * a name, style or rule that is not accepted; then *count is 0. Any thread. */
 WEIR_EXPORT weir_status weir_http_write_fields(const weir_limiter *limiter, const char *name,
                                                const weir_decision *decision, unsigned style,
                                                weir_http_field fields[WEIR_HTTP_FIELDS_MOST],

@@ -285,9 +285,8 @@ WEIR_EXPORT weir_status weir_limiter_reset(weir_limiter *limiter, const void *ke
 /* Gives back what lease= has charged ahead and no request used: before a process ends, or goes idle
  * for longer than a lease, once no request is under way. Buckets get nothing back: it has drained by then.
  * Blocks up to the deadline, and as long again where something is being charged ahead; 32 keys go back in
- * one round trip to each server. WEIR_OK also where there is nothing;
- * else why something did not go back, which stays charged as long as it counts. Any thread.
- * weir_limiter_destroy() talks to no store: what is held then stays charged. */
+ * one round trip to each server. WEIR_OK also where there is nothing; else why something did not go back,
+ * which stays charged as long as it counts. Any thread. weir_limiter_destroy() talks to no store: what is held then stays charged. */
 WEIR_EXPORT weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *message);
 
 /* Switches for weir_request.flags. */

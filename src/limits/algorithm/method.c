@@ -26,8 +26,8 @@ int64_t weir_method_ttl_us(const weir_rule *rule, const weir_settings *settings)
 /* --- memos -------------------------------------------------------------------------------------
  */
 
-/* Both methods of a bucket remember as much, so that no traits are asked for. */
-/* What the methods of the rules before i remember takes so much. */
+/* What the methods of the rules before i remember takes so much. Both of a bucket's remember as much, so that no
+ * traits are asked for. */
 size_t weir_memo_behind(const weir_stack *stack, size_t i) {
   size_t offset = 0;
   for (const weir_rule *rule = stack->rules; rule < stack->rules + i; rule++) {

@@ -27,7 +27,6 @@
 /* --- arithmetic --------------------------------------------------------------------------------
  */
 
-/* Sums of counts reach 2^62 and times 2^45: their product needs 128 bits. */
 int weir_cells_room(const weir_rule *rule) {
   return rule->kind == WEIR_FIXED_WINDOW ? 1 : rule->cells + 2;
 }
@@ -58,7 +57,7 @@ static inline int64_t cells_used(const weir_rule *rule, int64_t edge, int64_t le
   if (rule->kind != WEIR_SLIDING_WINDOW) return edge;
   if (!__builtin_mul_overflow(2 * edge, left_us, &product) && product <= INT64_MAX - width)
     weighted = (product + width) / (2 * width);
-  else
+  else /* sums of counts reach 2^62, and times 2^45 */
     weighted = (int64_t)(((weir_wide)2 * edge * left_us + width) / ((weir_wide)2 * width));
   *whole = inside + (left_us > 0 ? edge : 0);
   return inside + weighted;

@@ -1,6 +1,5 @@
-/* What a caller may ask for: requests to take, to look and to settle, refunds,
- * and several keys as one decision. A fault is told by a
- * message that names it and what is accepted; nothing has been asked or charged then. */
+/* What a caller may ask for: requests to take, to look and to settle, refunds, and several keys as one decision.
+ * A fault is told by a message that names it and what is accepted; nothing has been asked or charged then. */
 #include <inttypes.h>
 #include <string.h>
 
