@@ -43,11 +43,16 @@ static weir_decision take(service *s, int64_t cost) {
   return decision;
 }
 
-static void write_fields(service *s, const weir_decision *decision, unsigned style) {
+static void write_named(service *s, const char *name, const weir_decision *decision,
+                        unsigned style) {
   weir_message message;
   assert_int_equal(
-      weir_http_write_fields(s->limiter, "api", decision, style, s->fields, &s->count, &message),
+      weir_http_write_fields(s->limiter, name, decision, style, s->fields, &s->count, &message),
       WEIR_OK);
+}
+
+static void write_fields(service *s, const weir_decision *decision, unsigned style) {
+  write_named(s, "api", decision, style);
 }
 
 static const char *find(const service *s, const char *name) {
@@ -166,12 +171,6 @@ static void a_class_and_a_limit_have_their_own_figure(void **state) {
   end(&s);
 }
 
-static void write_named(service *s, const char *name, const weir_decision *decision) {
-  assert_int_equal(weir_http_write_fields(s->limiter, name, decision, WEIR_HTTP_DRAFT_10, s->fields,
-                                          &s->count, NULL),
-                   WEIR_OK);
-}
-
 /* The one whose figure is that of the class, and no other; in RateLimit as well. */
 static void a_policy_says_its_class(void **state) {
   (void)state;
@@ -181,11 +180,11 @@ static void a_policy_says_its_class(void **state) {
   weir_request request = {.key = "a", .key_length = 1, .cost = 1};
   begin(&s, "fixed-window:10/1m,classes=batch:60%");
   assert_int_equal(weir_decide_extra(&s.limiter, &request, &extras, 1, NULL), WEIR_OK);
-  write_named(&s, "api/batch", &request.decision);
+  write_named(&s, "api/batch", &request.decision, WEIR_HTTP_DRAFT_10);
   assert_string_equal(find(&s, "RateLimit-Policy"), "\"api/batch\";q=6;w=60");
   assert_memory_equal(find(&s, "RateLimit"), "\"api/batch\";r=5;", 16);
   request.decision.source = WEIR_SOURCE_FALLBACK; /* which tells a share */
-  write_named(&s, "api/batch", &request.decision);
+  write_named(&s, "api/batch", &request.decision, WEIR_HTTP_DRAFT_10);
   assert_string_equal(find(&s, "RateLimit-Policy"), "\"api\";q=10;w=60");
   end(&s);
 
@@ -193,12 +192,12 @@ static void a_policy_says_its_class(void **state) {
         "quota:50/1h;fixed-window:10/1m,classes=batch:60%;quota:7/1d,classes=batch:50%,name=own");
   request.cost = 3;
   assert_int_equal(weir_decide_extra(&s.limiter, &request, &extras, 1, NULL), WEIR_OK);
-  write_named(&s, "api/batch", &request.decision);
+  write_named(&s, "api/batch", &request.decision, WEIR_HTTP_DRAFT_10);
   assert_string_equal(find(&s, "RateLimit-Policy"),
                       "\"api-1\";q=50;w=3600, \"api-2\";q=10;w=60, \"own/batch\";q=3;w=86400");
   assert_memory_equal(find(&s, "RateLimit"), "\"own/batch\";r=0;", 16);
   request.decision.rule = 0; /* which has no classes */
-  write_named(&s, "api/batch", &request.decision);
+  write_named(&s, "api/batch", &request.decision, WEIR_HTTP_DRAFT_10);
   assert_memory_equal(find(&s, "RateLimit"), "\"api-1\";", 8);
   end(&s);
 }
@@ -214,7 +213,7 @@ static void names_are_refused(void **state) {
     assert_int_equal(weir_http_write_fields(s.limiter, names[i], &decision, WEIR_HTTP_DRAFT_10,
                                             s.fields, &s.count, NULL),
                      WEIR_BAD_ARGUMENT);
-  write_named(&s, "api/a2345678901234567890123456789012", &decision);
+  write_named(&s, "api/a2345678901234567890123456789012", &decision, WEIR_HTTP_DRAFT_10);
   end(&s);
 }
 

@@ -65,17 +65,23 @@ static void what_was_admitted_counts_on(void **state) {
   }
 }
 
+/* Of limiters that read records, and let all pass while the store is away. */
+static weir_limiter_options reading(world *w, unsigned flags) {
+  return (weir_limiter_options){.size = sizeof(weir_limiter_options),
+                                .deadline_us = AWAY_DEADLINE_US,
+                                .clock = hand_clock_as_clock(&w->clock),
+                                .fallback = WEIR_FALLBACK_ALLOW,
+                                .flags = flags,
+                                .limits_us = SECOND_US};
+}
+
 /* A record that the other one has read holds on, however the policy would answer. */
 static void a_blocked_key_stays_blocked(void **state) {
   static const char rules[] = "fixed-window:20/1m,most=100,name=n";
   weir_limit blocked = {.key = "k", .key_length = 1, .kind = WEIR_KEY_LIMIT_BLOCKED};
   (void)state;
   world w;
-  weir_limiter_options options = {.size = sizeof options,
-                                  .deadline_us = AWAY_DEADLINE_US,
-                                  .clock = hand_clock_as_clock(&w.clock),
-                                  .fallback = WEIR_FALLBACK_ALLOW,
-                                  .limits_us = SECOND_US};
+  weir_limiter_options options = reading(&w, 0);
   away_open(&w, "fixed-window:1/1m", 2);
   weir_limiter *before, *next;
   assert_int_equal(weir_limiter_create(w.store, rules, &options, &before, NULL), WEIR_OK);
@@ -96,12 +102,7 @@ static void a_tier_that_was_unknown_may_be_known_now(void **state) {
   weir_limit gold = {.key = "k", .key_length = 1};
   (void)state;
   world w;
-  weir_limiter_options options = {.size = sizeof options,
-                                  .deadline_us = AWAY_DEADLINE_US,
-                                  .clock = hand_clock_as_clock(&w.clock),
-                                  .fallback = WEIR_FALLBACK_ALLOW,
-                                  .flags = WEIR_ABSENT_DENIES,
-                                  .limits_us = SECOND_US};
+  weir_limiter_options options = reading(&w, WEIR_ABSENT_DENIES);
   away_open(&w, "fixed-window:1/1m", 2);
   weir_limiter *before, *next, *writer;
   assert_int_equal(weir_limiter_create(w.store, lacks, &options, &before, NULL), WEIR_OK);

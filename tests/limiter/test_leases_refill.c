@@ -388,20 +388,25 @@ static void have_them_returned(weir_store *behind, const weir_operation *operati
   sleep_us(20000); /* it must wait for the refill, whose answer is not there yet */
 }
 
+/* Asks until a refill is due, and leaves that. Returns how many were admitted. */
+static int ask_until_due(world *w) {
+  int64_t now_us = 0;
+  int taken = WARM_UP;
+  ask(w, WARM_UP, &now_us);
+  for (; atomic_load(&w->limiter->leased.due.count) == 0; taken++) {
+    assert_true(world_take(w, "k", 1).allowed);
+    world_set(w, now_us += STEP_US);
+  }
+  return taken;
+}
+
 /* Who gives all back before the end keeps nothing, though a refill was under way just then. */
 static void what_a_refill_brings_goes_back_too(void **state) {
   (void)state;
   for (size_t i = 0; i < RULES - 1; i++) {
     world w;
-    int64_t now_us = 0;
     lease_open(&w, rules[i], 0);
-    ask(&w, WARM_UP, &now_us);
-    int taken = WARM_UP;
-    while (atomic_load(&w.limiter->leased.due.count) == 0) {
-      assert_true(world_take(&w, "k", 1).allowed);
-      world_set(&w, now_us += STEP_US);
-      taken++;
-    }
+    int taken = ask_until_due(&w);
     returning.limiter = w.limiter;
     the_fake.before = have_them_returned;
     renew(&w);
@@ -417,14 +422,9 @@ static void what_a_refill_brings_goes_back_too(void **state) {
 /* Nor is anything charged afterwards for what was due before. */
 static void what_was_due_is_not_refilled_afterwards(void **state) {
   world w;
-  int64_t now_us = 0;
   (void)state;
   lease_open(&w, rules[0], 0);
-  ask(&w, WARM_UP, &now_us);
-  while (atomic_load(&w.limiter->leased.due.count) == 0) {
-    world_take(&w, "k", 1);
-    world_set(&w, now_us += STEP_US);
-  }
+  ask_until_due(&w);
   assert_int_equal(weir_limiter_return_leases(w.limiter, NULL), WEIR_OK);
   fake_forget();
   renew(&w);

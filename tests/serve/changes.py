@@ -125,11 +125,11 @@ def change(servers, number, chance):
     return admitted, set.union(*(asker.limits for asker in askers)), sum(asker.by_lots for asker in askers)
 
 
-def most_in_a_period(admitted, aligned):
+def most_in_a_period(admitted, period_us, aligned):
     most = total = first = 0
     for at_us, cost in admitted:
         total += cost
-        while admitted[first][0] // PERIOD_US != at_us // PERIOD_US if aligned else at_us - admitted[first][0] >= PERIOD_US:
+        while admitted[first][0] // period_us != at_us // period_us if aligned else at_us - admitted[first][0] >= period_us:
             total -= admitted[first][1]
             first += 1
         most = max(most, total)
@@ -166,7 +166,7 @@ def run(kind, changes):
             number, by_lots = number + 1, by_lots + local
             for name, one in admitted.items():
                 rule = name.split("-")[1]
-                at_once = most_of_a_bucket(one) if rule in ("bucket", "leaky") else most_in_a_period(one, rule == "fixed")
+                at_once = most_of_a_bucket(one) if rule in ("bucket", "leaky") else most_in_a_period(one, PERIOD_US, rule == "fixed")
                 most[name] = max(most[name], at_once)
     over = [name for name in LIMITERS if most[name] > bound[name.split("-")[1]] + 1e-6]
     print("%s: %d changes, %d by lots, limits told %s" % (kind, number, by_lots, sorted(told)))

@@ -1,4 +1,4 @@
-"""What requests say of themselves: class and limit, over RESP and HTTP."""
+"""What requests say of themselves: class, limit and tenant, over RESP and HTTP."""
 
 import contextlib
 import json
@@ -8,6 +8,7 @@ import threading
 import time
 import unittest
 
+from changes import most_in_a_period
 from server import BASE, Server, Store, command, http
 from speaks import Speaks
 from test_http import get, post
@@ -395,16 +396,6 @@ limiters: {pool: {store: main, rule: "%s"}}
                     if told["allowed"] == 1:
                         admitted.append((int(told["stamp"].split(".")[0]), cost))
 
-    def most_in_a_period(self, admitted):
-        most = total = first = 0
-        for at_us, cost in admitted:
-            total += cost
-            while at_us - admitted[first][0] >= self.PERIOD_US:
-                total -= admitted[first][1]
-                first += 1
-            most = max(most, total)
-        return most
-
     def test_a_change_at_half_of_the_servers_is_never_over(self):
         for kind in ("memcached", "redis"):
             store = Store(kind)
@@ -426,7 +417,7 @@ limiters: {pool: {store: main, rule: "%s"}}
             for thread in threads:
                 thread.join()
             self.assertGreater(len(admitted), 0)
-            self.assertLessEqual(self.most_in_a_period(sorted(admitted)), self.LIMIT)
+            self.assertLessEqual(most_in_a_period(sorted(admitted), self.PERIOD_US, False), self.LIMIT)
 
 
 if __name__ == "__main__":

@@ -242,7 +242,7 @@ static int64_t room_of_cell(const weir_rule_state *r) {
 
 /* What all who are not named have of Cf here; and of the one that is agreed, those who are. */
 static int64_t others_floors(const weir_rule_state *r) {
-  int64_t floors = floors_of_cell(r), others = floors * r->rule->others / r->rule->weight_of_all;
+  int64_t floors = floors_of_cell(r), others = weir_rule_floor_of(r->rule, floors, r->rule->others);
   int64_t agreed = floors * (division_weights(division_of(r)) & WEIR_DIVISION_ALL);
   if (agrees(r)) return others;
   agreed = agreed > floors ? (agreed - floors) / WEIR_DIVISION_ALL : 0;
@@ -262,7 +262,7 @@ static bool is_named(const weir_rule *rule, const weir_ask *ask) {
 
 static int64_t own_floor(const weir_rule_state *r) {
   if (!is_named(r->rule, asking(r))) return other_floor(others_floors(r), sharers(r));
-  return floors_of_cell(r) * asking(r)->weight / r->rule->weight_of_all;
+  return weir_rule_floor_of(r->rule, floors_of_cell(r), asking(r)->weight);
 }
 
 /* --- what a floor has left ---------------------------------------------------------------------

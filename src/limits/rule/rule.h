@@ -280,9 +280,11 @@ static inline int64_t weir_rule_room_whole(int64_t parts) {
 int64_t weir_rule_floors(const weir_rule *rule, int64_t percent);
 int64_t weir_rule_room(const weir_rule *rule, int64_t percent);
 
-/* The weight of a tenant of a shared window, 0 where weights= does not name it; and its floor in a cell. */
+/* The weight of a tenant of a shared window, 0 where weights= does not name it; and its floor in a cell, of the
+ * rule's own floors and of others. */
 int64_t weir_rule_weight(const weir_rule *rule, const void *tenant, size_t length);
 int64_t weir_rule_floor(const weir_rule *rule, int64_t weight);
+int64_t weir_rule_floor_of(const weir_rule *rule, int64_t floors, int64_t weight);
 
 /* How the floors of a cell are divided, as one number that a store keeps: a hash of the weights; the part of others=
  * of WEIR_DIVISION_ALL, rounded up; and, in percent, what floors come to, and what loans leave for floors that may

@@ -41,8 +41,12 @@ int64_t weir_rule_weight(const weir_rule *rule, const void *tenant, size_t lengt
   return 0;
 }
 
+int64_t weir_rule_floor_of(const weir_rule *rule, int64_t floors, int64_t weight) {
+  return floors * weight / rule->weight_of_all;
+}
+
 int64_t weir_rule_floor(const weir_rule *rule, int64_t weight) {
-  return rule->floor_of_cell * weight / rule->weight_of_all;
+  return weir_rule_floor_of(rule, rule->floor_of_cell, weight);
 }
 
 int weir_shares_write(const weir_rule *rule, char *text, size_t size) {
