@@ -648,9 +648,7 @@ static void wait_until(weir_wire *wire, weir_wire_slot *slot, int64_t end_us) {
   slot->waiter = WEIR_WAITER_NONE;
   wire->waiting--;
   weir_wire_line *left = line_of(wire, slot);
-  if (weir_how_to_wait(left, slot, 0).counts)
-    wire->took_us +=
-        (weir_monotonic_us() - slot->sent_us - wire->took_us) / weir_waiting.took_share;
+  if (weir_how_to_wait(left, slot, 0).counts) wire->took_us = weir_monotonic_us() - slot->sent_us;
   if (left->connection->first != NULL && left->worker == WEIR_WORKER_NONE) wake_next(left);
 }
 

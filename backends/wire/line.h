@@ -70,7 +70,7 @@ struct weir_wire {
   unsigned next_choice;
   size_t waiting;        /* threads that wait for a slot, at any connection */
   unsigned crowd;        /* so many slots more go by the first connection */
-  int64_t took_us;       /* what answers take, once sent, in a crowd or to many commands */
+  int64_t took_us;       /* what the last answer took, once sent, in a crowd or to many commands */
   weir_pressure crowded; /* no thread yields in a crowd, */
   weir_pressure watched; /* nor while it tries to receive */
 

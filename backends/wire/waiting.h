@@ -5,7 +5,9 @@
 #include "wire/line.h"
 
 /* A wake-up costs more than some yields, so a thread may stay awake for a near server. The kernel takes
- * a yield for a wish to wait: where other work wants the processor, staying awake does harm. */
+ * a yield for a wish to wait: where other work wants the processor, staying awake does harm. Each
+ * constant has earned its place in turns of tests/bench/crowd with and without it; docs/performance.md
+ * has the figures. */
 typedef struct weir_waiting_constants {
   unsigned crowd_slots; /* a crowd lasts for so many slots after its threads were too many */
   int yields;           /* of a follower in a crowd, before it sleeps */
@@ -16,7 +18,6 @@ typedef struct weir_waiting_constants {
   int64_t done_us;      /* unless a slot was done in each so much of it */
   int64_t pressed_us;   /* no thread yields for so long, once yields were lost; it doubles, */
   int64_t pressed_most_us; /* up to this, where the next try is lost as well */
-  int took_share; /* the share of the last answer in the mean of what answers take: 1 / this */
 } weir_waiting_constants;
 
 static const weir_waiting_constants weir_waiting = {
@@ -29,7 +30,6 @@ static const weir_waiting_constants weir_waiting = {
     .done_us = 30,
     .pressed_us = 10000,
     .pressed_most_us = 1000000,
-    .took_share = 8,
 };
 
 /* How a thread waits. Each member is for one moment of it; the others do not matter then. */
