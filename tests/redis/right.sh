@@ -2,7 +2,8 @@
 # the server of WEIR_TEST_REDIS_INCREX; then says how often that server has run the command, and has
 # turned it away. What it runs must not notice. A hunt:
 #
-#   with_servers sh tests/redis/right.sh python3 -B tests/replay/differential.py \
+#   WEIR_PROGRAM=build/weir build/tests/fixture/with_servers sh tests/redis/right.sh \
+#     python3 -B tests/replay/differential.py \
 #     --trace tests/replay/data/nasa1995aug01.txt.gz --prefix 500 --lines 30 --whole --store REDIS_INCREX
 set -eu
 port=${WEIR_TEST_REDIS_INCREX##*:}
