@@ -355,6 +355,9 @@ class Middleware(unittest.TestCase):
             return "ok"
         self.expect_client(app, "/")
         self.expect_client(app, "/threads")
+        told = TestClient(app).get("/threads", headers={"accept": "application/json", "x-user": "a", "x-class": "batch"})
+        self.assertEqual(told.headers["ratelimit-policy"], '"threads/batch";q=6;w=34560000')
+        self.assertEqual(told.json()["violated-policies"], ["threads/batch"])
 
     def expect_client(self, app, path):
         client = TestClient(app)

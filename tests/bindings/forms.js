@@ -145,6 +145,9 @@ async function claims(express) {
     (request, response) => response.send('ok'));
   await served(app, async (ask, statuses) => {
     assert.deepStrictEqual(await statuses(7, '/', { 'x-class': 'batch' }), [200, 200, 200, 200, 200, 200, 429]);
+    const told = await ask('/', { 'x-class': 'batch', accept: 'application/json' });
+    const policy = /^"([^"]+\/batch)";q=6;w=3600$/.exec(told.headers.get('RateLimit-Policy'));
+    assert.deepStrictEqual((await told.json())['violated-policies'], [policy[1]]);
     assert.deepStrictEqual(await statuses(2, '/', { 'x-class': 'no' }), [400, 400]);
     assert.deepStrictEqual(await statuses(5, '/'), [200, 200, 200, 200, 429]);
     assert.deepStrictEqual(await statuses(3, '/', { 'x-plan': 'pro' }), [200, 200, 429]);

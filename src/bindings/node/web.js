@@ -123,7 +123,7 @@ function warnOfSharing(gate, limiter) {
 class Refusal {
   #claim;
 
-  constructor(gate, name, decision, fields, accept, claim = '') {
+  constructor(gate, violated, decision, fields, accept, claim = '') {
     this.#claim = claim;
     const never = decision?.retryAfter === null && decision.limit > 0; // a key of 0 is blocked
     this.status = never || claim ? 400 : decision === null ? 503 : 429;
@@ -136,7 +136,7 @@ class Refusal {
     this.body = this.text;
     if (/json/i.test(accept ?? '')) {
       this.contentType = 'application/problem+json';
-      const exceeded = this.status === 429 && { 'violated-policies': [name] };
+      const exceeded = this.status === 429 && { 'violated-policies': [violated] };
       this.body = `${JSON.stringify({ type: exceeded ? QUOTA_EXCEEDED : 'about:blank', title: TITLES[this.status], status: this.status,
         detail: this.text.trim(), ...exceeded })}\n`;
     }
@@ -148,6 +148,11 @@ class Refusal {
     if (this.status === 400) return `This request costs ${this.decision.cost} and never fits under its limit.\n`;
     return this.retryAfter === undefined ? 'Too many requests.\n' : `Too many requests: again in ${this.retryAfter} s.\n`;
   }
+}
+
+// The policy that denied: RateLimit begins with it, in quotes.
+function violatedPolicy(limiter, name, decision) {
+  return limiter.httpFields(name, decision, 'draft-10').RateLimit?.split('"')[1] ?? name;
 }
 
 const hasTenants = (rules) => rules[0].algorithm === 'shared-window';
@@ -265,8 +270,9 @@ class Gate {
       return { fields, refusal: new Refusal(this, name, null, fields, accept) };
     }
     if (decision.delay > 0) await new Promise((resolve) => { setTimeout(resolve, decision.delay * 1e3); });
-    const fields = limiter.httpFields(name, decision, this.style);
-    const refusal = decision.allowed ? null : new Refusal(this, name, decision, fields, accept);
+    const policy = asked.class === undefined ? name : `${name}/${asked.class}`;
+    const fields = limiter.httpFields(policy, decision, this.style);
+    const refusal = decision.allowed ? null : new Refusal(this, violatedPolicy(limiter, policy, decision), decision, fields, accept);
     return { fields, refusal, limiter, key, decision };
   }
 

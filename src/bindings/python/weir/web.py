@@ -177,7 +177,8 @@ class Refusal:
     is not, or no tenant; 503: there is no decision. decision: None where there is none. fields: those of the answer.
     body and content_type: what a client reads."""
 
-    def __init__(self, gate: "Gate", seen: Seen, decision: Optional[Decision], fields: Dict[str, str], claim: str = ""):
+    def __init__(self, gate: "Gate", seen: Seen, decision: Optional[Decision], fields: Dict[str, str], claim: str = "",
+                 violated: str = ""):
         never = decision is not None and decision.retry_after is None and decision.limit > 0  # a key of 0 is blocked
         self.status = 400 if never or claim else 503 if decision is None else 429
         self.decision, self.fields = decision, fields
@@ -192,14 +193,14 @@ class Refusal:
         self.body, self.content_type = self.text.encode(), "text/plain; charset=utf-8"
         if "json" in seen.accept.lower():
             self.content_type = "application/problem+json"
-            self.body = json.dumps(self.problem(gate)).encode() + b"\n"
+            self.body = json.dumps(self.problem(violated)).encode() + b"\n"
 
-    def problem(self, gate: "Gate") -> Dict[str, Any]:
+    def problem(self, violated: str) -> Dict[str, Any]:
         title = {400: "Bad Request", 503: "Service Unavailable", 429: "Too Many Requests"}[self.status]
         problem: Dict[str, Any] = {"type": "about:blank", "title": title, "status": self.status,
                                    "detail": self.text.strip()}
         if self.status == 429:
-            problem.update({"type": QUOTA_EXCEEDED, "violated-policies": [gate.name]})
+            problem.update({"type": QUOTA_EXCEEDED, "violated-policies": [violated]})
         return problem
 
 
@@ -210,6 +211,12 @@ class Passed:
                  refusal: Optional[Refusal]):
         self.limiter, self.key, self.decision, self.fields, self.refusal = limiter, key, decision, fields, refusal
         self.is_finished = refusal is not None
+
+
+def violated_policy(limiter: Limiter, name: str, decision: Decision) -> str:
+    """The policy that denied: RateLimit begins with it, in quotes."""
+    told = limiter.http_fields(name, decision, "draft-10").get("RateLimit", "")
+    return told.split('"')[1] if told else name
 
 
 def address_key(peer: Optional[str], forwarded_for: Optional[str], trusted: Optional[Networks]) -> str:
@@ -325,15 +332,20 @@ class Gate:
             return "This request names no tenant.\n"
         return ""
 
-    def _passed(self, seen: Seen, limiter: Limiter, key: Key, answer: Union[Decision, Error]) -> Passed:
+    def _passed(self, seen: Seen, limiter: Limiter, key: Key, class_: Optional[str],
+                answer: Union[Decision, Error]) -> Passed:
         if isinstance(answer, Error):
             if answer.kind not in ("store", "transient"):
                 raise answer
             self.store._note_away(str(answer))
             fields = {"Retry-After": "1"}
             return Passed(limiter, key, None, fields, Refusal(self, seen, None, fields))
-        fields = limiter.http_fields(self.name, answer, self.style)
-        return Passed(limiter, key, answer, fields, None if answer.allowed else Refusal(self, seen, answer, fields))
+        name = self.name if class_ is None else f"{self.name}/{class_}"
+        fields = limiter.http_fields(name, answer, self.style)
+        if answer.allowed:
+            return Passed(limiter, key, answer, fields, None)
+        return Passed(limiter, key, answer, fields,
+                      Refusal(self, seen, answer, fields, violated=violated_policy(limiter, name, answer)))
 
     def ask(self, seen: Seen) -> Optional[Passed]:
         """None: it is not limited. Sleeps what the rule asks for."""
@@ -350,7 +362,7 @@ class Gate:
             answer = error
         if isinstance(answer, Decision) and answer.delay:
             time.sleep(answer.delay)
-        return self._passed(seen, limiter, key, answer)
+        return self._passed(seen, limiter, key, said.get("class_"), answer)
 
     async def ask_later(self, seen: Seen) -> Optional[Passed]:
         """The same in a loop."""
@@ -367,7 +379,7 @@ class Gate:
             answer = error
         if isinstance(answer, Decision) and answer.delay:
             await asyncio.sleep(answer.delay)
-        return self._passed(seen, limiter, key, answer)
+        return self._passed(seen, limiter, key, said.get("class_"), answer)
 
     def _gives_back(self, passed: Passed, status: int) -> bool:
         """Once for each request, by its first status."""
