@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds four presets, runs every test and ends with one line, "N passed, N failed"; the exit code is 0
+# Builds three presets, runs every test and ends with one line, "N passed, N failed"; the exit code is 0
 # only if none failed. Whatever did not run has failed: a skipped test, a build and all that hangs on it,
 # a test that tests/check.list names. Installs the Debian packages it lacks. Logs stay in build/check.
 #
@@ -7,10 +7,12 @@
 #   sh tests/check.sh --list   only writes tests/check.list anew, from the tests that there are
 #   sh tests/check.sh --packages unit   only installs what unit tests need; "all": what the check needs
 #
+# A test runs where its kind of fault shows: in `release`, which is what users build, bounds, figures, races of
+# processes at a store, mutants, the house and the examples; with `asan` each path of the code once, and the
+# fuzzers; with `tsan` what has threads.
+#
 # Presets are built one after the other, each while the tests of those before it run: these wait for
-# servers and windows much of the time, and a build of lower priority does not disturb them. Of four
-# presets `release` is what users build, which the tests of the house, the examples, the searches that
-# compute and everything quick run on. What waits for over a second runs with sanitizers alone.
+# servers and windows much of the time, and a build of lower priority does not disturb them.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 exec </dev/null
@@ -21,7 +23,7 @@ export UBSAN_OPTIONS=print_stacktrace=1
 logs=$PWD/build/check
 passed=0
 failed=0
-presets="release asan fuzz tsan"
+presets="release asan tsan"
 list=$PWD/tests/check.list
 mkdir -p "$logs"
 rm -f "$logs"/*.xml
@@ -267,29 +269,14 @@ else
   echo "npm: its registry is not to be had here, so Express, Fastify, grpc-js and clients of Redis are not tried"
 fi
 
-rm -f "$logs"/built-* "$logs/fuzz.said" "$logs/fuzz.counts"
+rm -f "$logs"/built-*
 build_all &
 builder=$!
-fuzzing=
-trap 'kill "$builder" $fuzzing 2>/dev/null; exit 1' INT TERM
-check release
-check asan
-# Fuzzers compute, while the tests of the thread sanitizer wait most of the time.
-(
-  passed=0 failed=0 steady="nice -n 10 $steady"
-  check fuzz >"$logs/fuzz.said"
-  echo "$passed $failed" >"$logs/fuzz.counts"
-) &
-fuzzing=$!
-check tsan
-wait "$fuzzing" "$builder"
-cat "$logs/fuzz.said"
-if read -r more worse <"$logs/fuzz.counts"; then
-  passed=$((passed + more))
-  failed=$((failed + worse))
-else
-  failed=$((failed + 1))
-fi
+trap 'kill "$builder" 2>/dev/null; exit 1' INT TERM
+for preset in $presets; do
+  check "$preset"
+done
+wait "$builder"
 for preset in $presets; do
   again "$preset"
 done

@@ -16,7 +16,7 @@ tests_of() {
   metrics) printf 'limiter\nmonitor\n' ;;
   protocol | turn | keep | tell) echo serve ;;
   logs) printf 'cli\nsimulate\n' ;;
-  fuzz) ;; # of a preset of their own
+  fuzz) ;; # of other presets
   ?*) [ ! -e "tests/$1/CMakeLists.txt" ] || echo "$1" ;;
   esac
 }
