@@ -13,8 +13,8 @@ const char *attack_url(const char *name, char url[ATTACK_URL_BYTES]) {
     fprintf(stderr, "%s is not set: run this with with_servers\n", variable);
     exit(1);
   }
-  snprintf(url, ATTACK_URL_BYTES, "%s%cnamespace=n%u", value, strchr(value, '?') ? '&' : '?',
-           ++namespaces);
+  snprintf(url, ATTACK_URL_BYTES, "%s%cnamespace=n%u&timeout=30s", value,
+           strchr(value, '?') ? '&' : '?', ++namespaces);
   return url;
 }
 

@@ -16,7 +16,7 @@ LIMITERS = """limiters:
     allow: ["vip-*"]
     block: [evil]
     enforce: 50%
-  held: {rule: "in-flight:3/10s"}
+  held: {rule: "in-flight:3/10m"}
   own: {rule: "sliding-window:100/1h;quota:1000/1d,most=5000", limits: store}
   closed: {rule: "quota:9/1d,name=closed,most=5000", limits: store, absent: deny}
 groups: {both: [api, api2]}
@@ -33,7 +33,7 @@ limiters:
 
 
 class Explain(ProgramTest):
-    store = os.environ["WEIR_TEST_MEMCACHED_META"]
+    store = os.environ["WEIR_TEST_MEMCACHED_META"] + "&timeout=10s"  # a busy machine is no reason to fail
 
     def setUp(self):
         self.mark = f"{os.getpid()}-{time.time_ns()}"
@@ -42,7 +42,7 @@ class Explain(ProgramTest):
     def configure(self, store):
         file = tempfile.NamedTemporaryFile("w", suffix=".yaml")
         self.addCleanup(file.close)
-        file.write('listen: {resp: {}}\nstores: {m: {url: "%s"}}\n' % store +
+        file.write('listen: {resp: {}}\nstores: {m: {url: "%s", deadline: 10s}}\n' % store +
                    LIMITERS.replace("  held:", '  api2: {rule: "quota:1/1d"}\n  held:'))
         file.flush()
         self.file = file.name
