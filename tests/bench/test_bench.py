@@ -16,7 +16,7 @@ MEMCACHED = os.environ.get("WEIR_TEST_MEMCACHED_META", "")
 CLASSIC = os.environ.get("WEIR_TEST_MEMCACHED_CLASSIC", "")
 REDIS = os.environ.get("WEIR_TEST_REDIS", "")
 WINDOW = "sliding-window:1000000000/1h"
-BRIEF = ["--duration", "200ms", "--rounds", "2", "--deadline", "10s"]
+BRIEF = ["--duration", "100ms", "--rounds", "2", "--deadline", "10s"]
 
 
 class Bench(ProgramTest):

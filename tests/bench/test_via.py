@@ -43,7 +43,7 @@ def start(text):
     return Server(text.replace("FOLDER", FOLDER.name))
 
 
-BRIEF = ["--duration", "200ms", "--rounds", "1", "--quiet"]
+BRIEF = ["--duration", "100ms", "--rounds", "1", "--quiet"]
 
 
 class Via(ProgramTest):

@@ -9,8 +9,8 @@
 #include "redis/plain.h"
 
 enum {
-  CHANGES = 300,
-  GUARDED_CHANGES = 40,
+  CHANGES = 80,
+  GUARDED_CHANGES = 30,
   FOLLOWED_US = 2000000,
   HOMES = 12,
   MOVING = 2,
