@@ -460,6 +460,29 @@ static void a_lost_counter_is_noticed(void **state) {
   tear_down(&p.b);
 }
 
+/* Of a decision of several keys: another member was denied. */
+static void what_a_member_gives_up_is_not_missed(void **state) {
+  (void)state;
+  struct place p = open_place("in-flight:5/10s");
+  p.b.settings.notices_loss = true;
+  enter(&p, 2, BEGIN_US);
+  answer(&p.b, 0, WEIR_DONE, 2);
+  go_on(&p, BEGIN_US);
+  enter(&p, 1, BEGIN_US + 1);
+  answer(&p.b, 0, WEIR_DONE, 3);
+  go_on(&p, BEGIN_US + 1);
+  weir_machine_give_up(p.b.machine, p.b.requests, p.b.operations);
+  assert_int_equal(planned(&p), 1);
+  expect(&p.b, 0, WEIR_SUB, 7, 1);
+  answer(&p.b, 0, WEIR_DONE, 2);
+  go_on(&p, BEGIN_US + 2);
+  enter(&p, 1, BEGIN_US + 3);
+  answer(&p.b, 0, WEIR_DONE, 3);
+  go_on(&p, BEGIN_US + 3);
+  assert_int_equal(p.b.machine->frame.lost, 0);
+  tear_down(&p.b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_guard_and_the_run_up_follow_from_period_clocks_and_deadline),
@@ -482,6 +505,7 @@ int main(void) {
       cmocka_unit_test(a_stack_renews_its_held_rules_alone),
       cmocka_unit_test(a_stack_enters_in_one_round_and_leaves_alone),
       cmocka_unit_test(a_lost_counter_is_noticed),
+      cmocka_unit_test(what_a_member_gives_up_is_not_missed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,8 +164,10 @@ typedef struct weir_frame {
   /* Windows: each request fits whole or is looked at once more, so that a charge need not read again
    * what is firm (window.c). And that look, where nothing else can have changed meanwhile. */
   bool believes_firm, looks_at_old;
-  bool looks_at_back;    /* what the take-back itself finds in its counter is part of that look */
-  bool bounds;           /* the store may refuse what does not fit: charges have a bound */
+  bool looks_at_back; /* what the take-back itself finds in its counter is part of that look */
+  bool bounds;        /* the store may refuse what does not fit: charges have a bound */
+  bool
+      settles; /* a settlement: it charges an overrun, and does nothing behind what it gives back */
   unsigned refusals;     /* by one, of this group */
   unsigned lost;         /* keys that were found to hold less than they must */
   int64_t now_us;        /* of this phase, and the stamp of its charge */
@@ -190,17 +192,18 @@ typedef struct weir_rule_state {
   int64_t ttl_us;                 /* how long its keys live */
 
   /* Begun anew with the frame's moment. */
-  int step;       /* within a phase; 0 at its begin */
-  bool charged;   /* the store confirmed the addition */
-  bool stays;     /* it got no answer, or could not go back: most likely it counts */
-  bool conflict;  /* others were faster: nothing was written */
-  bool full;      /* the store has refused the addition by its bound: nothing was written */
-  bool went_back; /* some of it was given back */
-  bool tells;     /* in a take-back: wants rounds to tell others of it, behind what goes back */
-  int64_t wanted; /* what the takes that are open cost together */
-  int64_t charge; /* cost that is added in this phase, of which ... */
-  int64_t unused; /* ... this was not admitted and goes back */
-  int64_t place;  /* what is charged: a window's cell, a quota's start; else 0 */
+  int step;        /* within a phase; 0 at its begin */
+  bool charged;    /* the store confirmed the addition */
+  bool stays;      /* it got no answer, or could not go back: most likely it counts */
+  bool conflict;   /* others were faster: nothing was written */
+  bool full;       /* the store has refused the addition by its bound: nothing was written */
+  bool went_back;  /* some of it was given back */
+  bool tells;      /* in a take-back: wants rounds to tell others of it, behind what goes back */
+  bool gives_back; /* by its course: what goes back was charged earlier, at its request's stamp */
+  int64_t wanted;  /* what the takes that are open cost together */
+  int64_t charge;  /* cost that is added in this phase, of which ... */
+  int64_t unused;  /* ... this was not admitted and goes back */
+  int64_t place;   /* what is charged: a window's cell, a quota's start; else 0 */
 
   /* Of a plain charge that fits: the largest cost that fitted; of rules with classes what was there by
    * estimate and in whole cells, and then with the requests that are told so far; and what each is told. */

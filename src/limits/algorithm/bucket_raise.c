@@ -207,12 +207,10 @@ static bool raise_may_wait(const weir_rule *rule, const weir_ask *ask) {
 }
 
 /* A charge that turns out too large denies others until it is back, and stays where places in a
- * queue may follow: so none without a look unless the bucket is far from full. A settlement is mostly
- * charged whole, and no place follows it. */
+ * queue may follow: so none without a look unless the bucket is far from full. */
 static bool raise_blind(const weir_rule_state *r) {
   const weir_bucket_memory *memory = r->memory;
   const weir_bucket_state *state = r->state;
-  if (r->frame->requests->ask.kind == WEIR_SETTLE) return true;
   if (!weir_bucket_is_fresh(r) || raise_keys(r) > 1 ||
       memory->index != weir_bucket_epoch(r->rule, r->frame->now_us))
     return false;
@@ -342,7 +340,6 @@ static void raise_plan(weir_rule_state *r, weir_phase phase) {
   } else if (phase == WEIR_PHASE_CHARGE) {
     raise_charge(r);
   } else if (phase == WEIR_PHASE_TAKE_BACK && r->step++ == 0) {
-    bool refunds = r->frame->requests->ask.kind == WEIR_REFUND || !r->charged; /* or settles down */
     state->stays -= raise_waiting_cost(r, true);
     int64_t units = weir_bucket_undrained(rule, r->unused - state->stays, state->before,
                                           r->frame->clock_us - state->stamp_us);
@@ -351,7 +348,7 @@ static void raise_plan(weir_rule_state *r, weir_phase phase) {
       return;
     }
     for (int key = 0; key < raise_keys(r); key++)
-      if (refunds || state->landed[key]) raise_plan_one(r, WEIR_SUB, key)->delta = units;
+      if (!r->charged || state->landed[key]) raise_plan_one(r, WEIR_SUB, key)->delta = units;
     raise_forget(r);
   } else if (phase == WEIR_PHASE_RESET &&
              r->step++ == 0) { /* a clock ahead may have begun the next */
@@ -386,7 +383,6 @@ static void raise_answer(weir_rule_state *r, const weir_operation *operation) {
   weir_bucket_memory *memory = r->memory;
   weir_bucket_state *state = r->state;
   bool done = operation->outcome == WEIR_DONE;
-  bool settles = r->frame->requests->ask.kind == WEIR_SETTLE;
   int key = (int)(weir_bucket_epoch(r->rule, r->frame->now_us) - operation->counter.index);
   if (operation->outcome == WEIR_ABSENT && key == PRESENT) memory->renewed_us = 0;
   if (operation->kind == WEIR_DROP) return;
@@ -394,7 +390,8 @@ static void raise_answer(weir_rule_state *r, const weir_operation *operation) {
     if (operation->kind == WEIR_GET) weir_bucket_watch(r, operation);
     raise_learn(r, key, done ? operation->value : 0);
     if (operation->kind == WEIR_SUB) r->unused = state->stays;
-    if (operation->kind != WEIR_SUB || settles) raise_load(r); /* which is told what is left */
+    if (operation->kind != WEIR_SUB || r->frame->settles)
+      raise_load(r); /* which is told what is left */
     return;
   }
 
@@ -417,7 +414,7 @@ static void raise_answer(weir_rule_state *r, const weir_operation *operation) {
   int64_t before = base - raise_now_in(r, key);
   if (before > state->before) state->ahead = state->before = before;
   state->landed[key] = r->charged = true;
-  if (!settles) return;
+  if (!r->frame->settles) return;
   lock_heights heights = raise_heights(r->rule, r->frame->settings);
   weir_bucket_set_ahead(r, state->before, raise_is_far(r, &heights, state->before));
 }
@@ -430,6 +427,10 @@ static void raise_known(const weir_rule_state *r, weir_known *known) {
   if (((const weir_bucket_memory *)r->memory)->read_us == 0 || !raise_read(r, values)) return;
   weir_bucket_known(r, raise_ahead(r, values), known);
 }
+
+/* Mostly it is charged whole, and no place follows it. */
+static const weir_settling_table raise_settling = {.blind = weir_always_blind,
+                                                   .overrun = weir_bucket_settles};
 
 const weir_method weir_raise_method = {
     .stage = WEIR_STAGE_BUCKETS,
@@ -448,9 +449,9 @@ const weir_method weir_raise_method = {
     .figures = weir_bucket_figures,
     .expect = weir_bucket_expect,
     .refund = weir_bucket_refund,
-    .overrun = weir_bucket_settles,
     .recall = raise_load,
     .known = raise_known,
     .forget = weir_bucket_forget,
+    .settling = &raise_settling,
     .delaying = &weir_bucket_delaying,
 };

@@ -42,15 +42,17 @@ static bool swap_can_write(const weir_bucket_memory *memory) {
   return memory->known && (memory->absent || memory->version != 0);
 }
 
-/* Not every server says which version it gave to what it wrote. What is settled must fit: nothing is
- * written that would have to be taken back. */
+/* What is settled must fit: nothing is written that would have to be taken back. */
+static bool swap_settles_blind(const weir_rule_state *r) {
+  int64_t cost = r->frame->requests->ask.costs[r->index];
+  return swap_can_write(r->memory) && r->frame->now_us >= r->frame->memo->look_until_us &&
+         weir_bucket_settles(r, cost) == cost;
+}
+
+/* Not every server says which version it gave to what it wrote. */
 static bool swap_blind(const weir_rule_state *r) {
   const weir_bucket_memory *memory = r->memory;
-  const weir_claim *first = r->frame->requests;
   int64_t now_us = r->frame->now_us;
-  if (first->ask.kind == WEIR_SETTLE)
-    return swap_can_write(memory) && now_us >= r->frame->memo->look_until_us &&
-           weir_bucket_settles(r, first->ask.costs[r->index]) == first->ask.costs[r->index];
   bool may = !memory->known || (memory->version != 0 && now_us >= memory->read_us);
   return may && now_us >= r->frame->memo->look_until_us &&
          !((const weir_bucket_state *)r->state)->far && weir_bucket_all_fit(r);
@@ -208,8 +210,7 @@ static void swap_answer(weir_rule_state *r, const weir_operation *operation) {
   if (phase == WEIR_PHASE_TAKE_BACK) {
     if (operation->outcome != WEIR_CONFLICT) r->unused = 0;
     r->conflict = r->unused > 0 && r->step == SWAPS_TO_TAKE_BACK;
-    if (done && r->frame->requests->ask.kind == WEIR_SETTLE)
-      swap_load(r); /* which is told what is left */
+    if (done && r->frame->settles) swap_load(r); /* which is told what is left */
   } else if (!done) {
     r->conflict = true;
   } else if (phase == WEIR_PHASE_CHARGE) {
@@ -274,6 +275,9 @@ static void swap_known(const weir_rule_state *r, weir_known *known) {
 
 static const weir_plain_table swap_plain = {.plan = swap_plan_plain, .end = swap_end_plain};
 
+static const weir_settling_table swap_settling = {.blind = swap_settles_blind,
+                                                  .overrun = weir_bucket_settles};
+
 const weir_method weir_swap_method = {
     .stage = WEIR_STAGE_BUCKETS,
     .needs = WEIR_NEED_GET | WEIR_NEED_CREATE | WEIR_NEED_SWAP,
@@ -292,10 +296,10 @@ const weir_method weir_swap_method = {
     .figures = weir_bucket_figures,
     .expect = weir_bucket_expect,
     .refund = swap_refund,
-    .overrun = weir_bucket_settles,
     .recall = swap_load,
     .known = swap_known,
     .forget = weir_bucket_forget,
     .delaying = &weir_bucket_delaying,
     .plain = &swap_plain,
+    .settling = &swap_settling,
 };

@@ -6,9 +6,8 @@
  * some serial order in which each denied request came and went before the next one. After a look,
  * those before count as admitted: a denial holds if all that is in flight is charged.
  */
-#include <string.h>
-
 #include "algorithm/machine.h"
+
 #include "algorithm/method.h"
 #include "algorithm/plan.h"
 
@@ -229,7 +228,7 @@ bool weir_decide_look(weir_machine *machine) {
     if (request->verdict.answered) continue;
     request->verdict.decision.delay_us = 0;
     if (request->ask.up_to) weir_claim_offer(machine->frame.stack, request); /* all, once more */
-    if (request->ask.kind == WEIR_PEEK) {
+    if (!weir_ask_charges(&request->ask)) {
       /* Behind a take that is still open it is decided with it. */
       if (!left) decide_peek(machine, request);
       continue;
@@ -349,7 +348,8 @@ void weir_decide_give_up(weir_machine *machine, weir_claim *request) {
 
 void weir_decide_rest(weir_machine *machine) {
   for (weir_claim *request = machine->frame.requests; request != NULL; request = request->next)
-    if (!request->verdict.answered && request->ask.kind == WEIR_PEEK) decide_peek(machine, request);
+    if (!request->verdict.answered && !weir_ask_charges(&request->ask))
+      decide_peek(machine, request);
 }
 
 void weir_decide_denied(weir_machine *machine) {
@@ -381,32 +381,24 @@ weir_status weir_machine_when_late(const weir_machine *machine, weir_status stat
   return machine->pauses > 0 ? WEIR_CONTENDED : WEIR_TIMEOUT;
 }
 
-/* The memo is believed no more, but for what is expected and that others swap the key. What was last
- * known stays readable for weir_view_known(); after a reset, nothing does. */
+void weir_machine_doubt(weir_machine *machine) {
+  weir_memo *memo = machine->frame.memo;
+  memo->denied_cost = memo->denied_at_us = memo->denied_until_us = 0;
+  for (size_t i = 0; i < machine->frame.stack->count; i++)
+    machine->rule_states[i].method->forget(machine->rule_states[i].memory);
+}
+
 void weir_machine_fail(weir_machine *machine, weir_status status) {
-  weir_frame *frame = &machine->frame;
-  weir_memo *memo = frame->memo;
-  for (weir_claim *request = frame->requests; request != NULL; request = request->next) {
+  for (weir_claim *request = machine->frame.requests; request != NULL; request = request->next) {
     if (request->verdict.answered) continue;
     request->verdict.answered = true;
     request->verdict.status = status;
     request->verdict.away = machine->away;
     request->verdict.gone = machine->gone;
   }
-  if (frame->requests->ask.kind == WEIR_RESET) {
-    int64_t look_until_us = memo->look_until_us;
-    memset(memo, 0, machine->memo_bytes);
-    memo->look_until_us = look_until_us;
-  } else {
-    memo->denied_cost = memo->denied_at_us = memo->denied_until_us = 0;
-    for (size_t i = 0; i < frame->stack->count; i++) {
-      weir_rule_state *r = &machine->rule_states[i];
-      r->method->forget(r->memory);
-      if (frame->requests->ask.kind == WEIR_TAKE && r->stays) weir_expect_unanswered(r);
-    }
-  }
+  machine->course->doubt(machine);
   weir_machine_is_unsure(machine);
-  frame->phase = WEIR_PHASE_DONE;
+  machine->frame.phase = WEIR_PHASE_DONE;
 }
 
 void weir_machine_answered(weir_machine *machine, weir_status status, bool late) {

@@ -51,7 +51,7 @@ typedef struct in_flight_state {
   bool paid[EPOCHS]; /* the store confirmed the addition */
   bool read[EPOCHS];
   int64_t count[EPOCHS]; /* without what this machine adds */
-  int64_t from, to;      /* of a refund: the epochs that it takes off */
+  int64_t from, to;      /* the epochs that are charged, and that go back */
 } in_flight_state;
 _Static_assert(sizeof(in_flight_state) <= WEIR_STATE_BYTES_MOST, "WEIR_STATE_BYTES_MOST");
 
@@ -69,6 +69,7 @@ static bool in_flight_is_run_up(const weir_rule_state *r, int64_t epoch, int64_t
 static void in_flight_begin(weir_rule_state *r) {
   in_flight_state *state = r->state;
   state->epoch = r->place = r->frame->now_us / r->rule->period_us;
+  state->from = state->to = state->epoch;
   state->ahead = in_flight_is_run_up(r, state->epoch, r->frame->now_us);
 }
 
@@ -146,25 +147,21 @@ static bool in_flight_some_free(const weir_rule_state *r) {
   return false;
 }
 
-/* A look: what is left is known by who leaves. A charge: where nothing is free in this epoch the next one
- * need not be asked. A reset: a clock that is late or early by less than T may have charged the epoch
- * before. */
+/* A charge: where nothing is free in this epoch the next one need not be asked. A reset: a clock that is
+ * late or early by less than T may have charged the epoch before. */
 static void in_flight_plan(weir_rule_state *r, weir_phase phase) {
   in_flight_state *state = r->state;
-  bool refunds = r->frame->requests->ask.kind == WEIR_REFUND;
   int64_t own = state->epoch, step = r->step++;
   if (phase == WEIR_PHASE_CHARGE && step == 1 && state->paid[NOW] && state->ahead &&
       in_flight_some_free(r))
     weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, own + 1)->delta = r->charge;
   if (step > 0) return;
-  if (phase == WEIR_PHASE_LOOK && !refunds) {
+  if (phase == WEIR_PHASE_LOOK) {
     weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, own);
     if (state->ahead) weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, own + 1);
   } else if (phase == WEIR_PHASE_CHARGE) {
     weir_plan(r, WEIR_ADD, WEIR_PLACE_COUNT, own)->delta = r->charge;
   } else if (phase == WEIR_PHASE_TAKE_BACK) {
-    if (!refunds) state->from = own;
-    if (!refunds) state->to = own + (state->paid[NEXT] ? 1 : 0);
     for (int64_t epoch = state->from; epoch <= state->to; epoch++)
       weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, epoch)->delta = r->unused;
   } else if (phase == WEIR_PHASE_RESET) {
@@ -217,15 +214,13 @@ static void in_flight_renew(weir_rule_state *r, int64_t cost, int64_t *end_us) {
   }
 }
 
-/* A place was left, and what stays is known. */
+/* A place was left, and what stays is known. What a machine has charged itself was not held. */
 static void in_flight_left(weir_rule_state *r, const weir_operation *operation) {
   const in_flight_state *state = r->state;
   in_flight_memory *memory = r->memory;
   int64_t index = operation->counter.index;
   int64_t stays = weir_count_of(operation->value);
-  if (r->frame->requests->ask.kind != WEIR_REFUND || operation->outcome != WEIR_DONE ||
-      index != state->epoch)
-    return;
+  if (r->charged || operation->outcome != WEIR_DONE || index != state->epoch) return;
   in_flight_learn(r, own_in(memory, index) + operation->delta, stays + operation->delta);
   if (memory->epoch == index) memory->count[NOW] = stays;
 }
@@ -251,6 +246,7 @@ static void in_flight_answer(weir_rule_state *r, const weir_operation *operation
   state->read[which] = true;
   if (which == NOW) in_flight_learn(r, own, adds ? held_until_entry(r, index, count) : count);
   if (adds) state->paid[which] = true;
+  if (adds) state->to = index;
   if (adds && which == NOW) {
     r->charged = true;
     state->ahead = state->ahead || in_flight_is_run_up(r, index, r->frame->clock_us);
@@ -364,6 +360,7 @@ const weir_method weir_in_flight_method = {
     .stage = WEIR_STAGE_COUNTERS,
     .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB,
     .charges_at_once = true,
+    .refunds_unseen = true,
     .memory_bytes = sizeof(in_flight_memory),
     .state_bytes = sizeof(in_flight_state),
     .operations_most = 2 * EPOCHS, /* takes back both and looks at both */

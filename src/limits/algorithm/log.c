@@ -170,7 +170,6 @@ static void log_plan_neighbours(weir_rule_state *r) {
 static void log_look(weir_rule_state *r) {
   log_state *state = r->state;
   int step = r->step++;
-  if (r->frame->requests->ask.kind == WEIR_REFUND) return; /* nothing goes back */
   if (step == 0) {
     if (!log_keeps(r)) return;
     weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, state->epoch);
@@ -182,7 +181,7 @@ static void log_look(weir_rule_state *r) {
     int64_t newest = log_newest_position(state);
     bool some_peek = false;
     for (const weir_claim *request = r->frame->requests; request != NULL; request = request->next)
-      some_peek = some_peek || request->ask.kind == WEIR_PEEK;
+      some_peek = some_peek || !weir_ask_charges(&request->ask);
     if (some_peek) {
       state->low = position < 1 ? 1 - position : 0;
       state->high = log_limit(r) + 1;
@@ -358,7 +357,7 @@ static void log_answer(weir_rule_state *r, const weir_operation *operation) {
 static int64_t log_room(const weir_rule_state *r, const weir_ask *ask) {
   const log_state *state = r->state;
   if (state->decides_us == NO_ENTRY) return 1;
-  if (state->decides_us == NOT_WRITTEN) return !r->charged && ask->kind != WEIR_PEEK;
+  if (state->decides_us == NOT_WRITTEN) return !r->charged && weir_ask_charges(ask);
   return log_is_over(r, state->decides_us);
 }
 
@@ -442,6 +441,7 @@ static void log_forget(void *memory) {
 const weir_method weir_log_method = {
     .stage = WEIR_STAGE_LOG,
     .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_PUT,
+    .refunds_unseen = true, /* nothing goes back */
     .memory_bytes = sizeof(log_memory),
     .state_bytes = sizeof(log_state),
     .operations_most = PROBES + 2,

@@ -39,6 +39,7 @@ static void machine_begin(weir_machine *machine, int64_t now_us) {
     weir_rule_state *r = &machine->rule_states[i];
     r->step = 0;
     r->charged = r->stays = r->conflict = r->full = r->went_back = r->tells = false;
+    r->gives_back = false;
     r->wanted = r->charge = r->unused = r->place = 0;
     memset(r->state, 0, r->method->state_bytes);
     r->method->begin(r);
@@ -297,10 +298,19 @@ static void decide_pause_round(weir_machine *machine, weir_status status, bool l
   if (late) weir_machine_fail(machine, WEIR_CONTENDED);
 }
 
+/* What got no answer counts most likely. */
+static void decide_doubt(weir_machine *machine) {
+  bool takes = weir_ask_charges(&machine->frame.requests->ask);
+  weir_machine_doubt(machine);
+  for (size_t i = 0; takes && i < machine->frame.stack->count; i++)
+    if (machine->rule_states[i].stays) weir_expect_unanswered(&machine->rule_states[i]);
+}
+
 static const weir_course decide_course = {
     .first = WEIR_PHASE_LOOK,
     .decides = true,
     .begin = decide_begin,
+    .doubt = decide_doubt,
     .rows = {[WEIR_PHASE_LOOK] = {.plan = decide_look_plan,
                                   .round = decide_look_round,
                                   .end = decide_look_end},
@@ -323,6 +333,14 @@ static void reset_plan(weir_machine *machine, weir_rule_state *r) {
 /* What is gone is gone, however late. */
 static void reset_round(weir_machine *machine, weir_status status, bool late) {
   if (status != WEIR_OK) weir_machine_answered(machine, status, late);
+}
+
+/* Nor is anything that was known still so, whatever became of it. */
+static void reset_doubt(weir_machine *machine) {
+  weir_memo *memo = machine->frame.memo;
+  int64_t look_until_us = memo->look_until_us;
+  memset(memo, 0, machine->memo_bytes);
+  memo->look_until_us = look_until_us;
 }
 
 /* What was known is no longer so. */
@@ -373,20 +391,24 @@ static void renew_end(weir_machine *machine) {
 
 static const weir_course reset_course = {
     .first = WEIR_PHASE_RESET,
+    .doubt = reset_doubt,
     .rows = {[WEIR_PHASE_RESET] = {.plan = reset_plan, .round = reset_round, .end = afresh_end}}};
 
 static const weir_course begin_course = {
     .first = WEIR_PHASE_BEGIN,
+    .doubt = weir_machine_doubt,
     .rows = {[WEIR_PHASE_BEGIN] = {
                  .plan = begin_plan, .round = weir_machine_answered, .end = afresh_end}}};
 
 static const weir_course afresh_course = {
     .first = WEIR_PHASE_BEGIN,
+    .doubt = weir_machine_doubt,
     .rows = {[WEIR_PHASE_BEGIN] = {
                  .plan = afresh_plan, .round = weir_machine_answered, .end = afresh_end}}};
 
 static const weir_course renew_course = {
     .first = WEIR_PHASE_RENEW,
+    .doubt = weir_machine_doubt,
     .rows = {[WEIR_PHASE_RENEW] = {.plan = renew_plan, .round = renew_round, .end = renew_end}}};
 
 /* By the kind of a group's first request; the others of it are takes and peeks, as it is. */
@@ -630,6 +652,7 @@ static void machine_take_in(weir_machine *machine, const weir_memo *memo, weir_c
 weir_turn weir_machine_refuse(weir_machine *machine, int64_t now_us, const weir_memo *memo,
                               weir_claim *requests, const weir_operation *read, bool late) {
   machine_take_in(machine, memo, requests);
+  machine->course = courses[requests->ask.kind];
   machine->away = machine->gone = machine->plain = false;
   machine->frame.lost = 0;
   machine->frame.now_us = machine->frame.clock_us = now_us;
@@ -647,6 +670,7 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   frame->lost = 0;
   frame->looks_at_back = false;
   machine->course = courses[requests->ask.kind];
+  frame->settles = machine->course->settles;
   frame->believes_firm = machine->may_believe;
   frame->bounds =
       machine->may_bound && (frame->stack->class_count == 0 || machine_keeps_nothing(requests));

@@ -23,9 +23,13 @@ typedef struct weir_phase_row {
 typedef struct weir_course {
   weir_phase first;
   bool decides; /* its requests are admitted or denied: a charge of them can have a bound */
+  bool settles; /* weir_frame.settles */
 
-  /* Enters a later phase where the first can be left out; or NULL. */
+  /* What is known from the outset: enters a later phase where the first can be left out; or NULL. */
   void (*begin)(weir_machine *machine);
+
+  /* It has failed: makes of its memo what is still believed. */
+  void (*doubt)(weir_machine *machine);
   weir_phase_row rows[WEIR_PHASE_DONE];
 } weir_course;
 
@@ -88,6 +92,10 @@ void weir_machine_answered(weir_machine *machine, weir_status status, bool late)
 
 /* Settles all that is open with a status; the group is done. */
 void weir_machine_fail(weir_machine *machine, weir_status status);
+
+/* weir_course.doubt of most: the memo is believed no more, but for what is expected and that others swap
+ * the key. What was last known stays readable for weir_view_known(). */
+void weir_machine_doubt(weir_machine *machine);
 
 /* The same for the one request of a group that others cannot join. */
 void weir_machine_settle_alone(weir_machine *machine, weir_status status);

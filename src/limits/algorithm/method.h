@@ -52,6 +52,16 @@ typedef struct weir_windows_table {
   bool (*sure)(const weir_rule_state *r, int64_t at_us, int64_t cost);
 } weir_windows_table;
 
+/* Of rules whose requests can be settled (settle.c). */
+typedef struct weir_settling_table {
+  /* Whether an overrun may be charged without a look; asked after `begin`. */
+  bool (*blind)(const weir_rule_state *r);
+
+  /* After a look, or for a charge that was confirmed: how much of `cost` (above 0) fits under the limit and
+   * the rule's debt on top of what r believes. */
+  int64_t (*overrun)(const weir_rule_state *r, int64_t cost);
+} weir_settling_table;
+
 /* Of rules that delay requests. */
 typedef struct weir_delaying_table {
   /* How long the holder of this cost must wait, asked before it is counted. */
@@ -79,6 +89,7 @@ typedef struct weir_method {
   unsigned needs;       /* of a store: bits of enum weir_need */
   bool charges_at_once; /* a charge is one round and goes back whole: no look is needed before it */
   bool bounds;          /* a charge is one addition, which gets a bound where its frame says so */
+  bool refunds_unseen;  /* `refund` needs no look */
 
   /* Bytes of what a memo keeps of one rule, multiples of 8, where zeroed means nothing known: so many,
    * and so many for each cell of the rule. And of what the method knows besides while a machine runs,
@@ -146,12 +157,6 @@ typedef struct weir_method {
    * longer matters. False when less than that is charged. */
   bool (*refund)(weir_rule_state *r, const weir_ask *ask, int64_t cost);
 
-  /* Settlements (settle.c), of rules that settle; else NULL.
-   *
-   * overrun: after a look, or for a charge that was confirmed: how much of `cost` (above 0) fits under
-   *   the limit and the rule's debt on top of what r believes. */
-  int64_t (*overrun)(const weir_rule_state *r, int64_t cost);
-
   /* By the memory alone, which they do not change, and without a machine: r has a rule, a memory, an
    * empty state and what is expected, its frame the settings, a moment and the request, or NULL.
    *
@@ -171,6 +176,7 @@ typedef struct weir_method {
 
   const weir_plain_table *plain; /* NULL: no charge is plain */
   const weir_windows_table *windows;
+  const weir_settling_table *settling;
   const weir_delaying_table *delaying; /* NULL: no request waits */
   const weir_holding_table *holding;
 } weir_method;

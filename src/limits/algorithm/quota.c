@@ -118,9 +118,7 @@ static bool quota_is_ageing(const weir_rule_state *r) {
 
 /* What goes back of a charge of this stamp; below 0: nothing does. */
 static int64_t quota_back_us(const weir_rule_state *r) {
-  const weir_claim *request = r->frame->requests;
-  bool settles_down = request->ask.kind == WEIR_SETTLE && request->ask.costs[r->index] < 0;
-  return request->ask.kind == WEIR_REFUND || settles_down ? request->ask.at_us : -1;
+  return r->gives_back ? r->frame->requests->ask.at_us : -1;
 }
 
 /* Whether what the memo keeps is a window for now, and the one that was charged at that moment: a window
@@ -288,11 +286,10 @@ static void quota_plan_start(weir_rule_state *r, int64_t charged) {
 static void quota_look(weir_rule_state *r) {
   quota_state *state = r->state;
   int64_t back_us = quota_back_us(r), now_us = r->frame->now_us, period = r->rule->period_us;
-  bool settles = r->frame->requests->ask.kind == WEIR_SETTLE;
+  bool settles = r->frame->settles;
   if (state->counted) return;
   quota_ask_anew(r);
-  if (r->step++ == 0 && (r->frame->requests->ask.kind == WEIR_REFUND || back_us >= 0) &&
-      !(settles && quota_covers(r, back_us)))
+  if (r->step++ == 0 && r->gives_back && !(settles && quota_covers(r, back_us)))
     quota_aim(r, quota_is_stamp(back_us) ? back_us : now_us);
   quota_find_window(r);
   if (settles && quota_is_stamp(back_us) && !state->over) {
@@ -452,9 +449,8 @@ static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
     quota_answer_open(r, operation);
     return;
   }
-  bool settles = r->frame->requests->ask.kind == WEIR_SETTLE;
   if (operation->kind != WEIR_GET && operation->kind != WEIR_ADD &&
-      !(operation->kind == WEIR_SUB && settles))
+      !(operation->kind == WEIR_SUB && r->frame->settles))
     return;
   int64_t stored = weir_stored_before(operation);
   bool lost = operation->outcome == WEIR_ABSENT || weir_count_is_lost(r->rule, stored);
@@ -540,7 +536,7 @@ static bool quota_refund(weir_rule_state *r, const weir_ask *ask, int64_t cost) 
   int64_t count = state->counted ? state->count : memory->count;
   r->unused = 0;
   if (state->over) return true;
-  if (ask->kind == WEIR_REFUND) memory->known = false; /* perhaps it is not the window of now */
+  if (!r->frame->settles) memory->known = false; /* perhaps it is not the window of now */
   if (!quota_is_stamp(ask->at_us)) return false;
   int64_t start_us = found ? state->start_us : ask->at_us;
   if (r->frame->now_us - start_us >= r->rule->period_us) return true;
@@ -622,6 +618,9 @@ static const weir_windows_table quota_windows = {
     .sure = quota_sure,
 };
 
+static const weir_settling_table quota_settling = {.blind = weir_always_blind,
+                                                   .overrun = quota_overrun};
+
 const weir_method weir_quota_method = {
     .stage = WEIR_STAGE_COUNTERS,
     .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB | WEIR_NEED_CREATE | WEIR_NEED_PUT,
@@ -641,11 +640,11 @@ const weir_method weir_quota_method = {
     .figures = quota_figures,
     .expect = quota_expect,
     .refund = quota_refund,
-    .overrun = quota_overrun,
     .recall = quota_recall,
     .known = quota_known,
     .forget = quota_forget,
     .doubt = quota_doubt,
     .plain = &quota_plain,
     .windows = &quota_windows,
+    .settling = &quota_settling,
 };

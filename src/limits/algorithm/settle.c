@@ -25,8 +25,14 @@
 /* --- refunds -----------------------------------------------------------------------------------
  */
 
+static void refund_begin(weir_machine *machine) {
+  for (size_t i = 0; i < machine->frame.stack->count; i++)
+    machine->rule_states[i].gives_back = true;
+}
+
 static void refund_look_plan(weir_machine *machine, weir_rule_state *r) {
-  if (weir_claim_cost(machine->frame.requests, r->index) != 0) r->method->plan(r, WEIR_PHASE_LOOK);
+  if (weir_claim_cost(machine->frame.requests, r->index) != 0 && !r->method->refunds_unseen)
+    r->method->plan(r, WEIR_PHASE_LOOK);
 }
 
 /* What goes back, and whether that much is charged at all. Whether it arrives or not, it is expected no
@@ -73,6 +79,8 @@ static void refund_back_end(weir_machine *machine) {
 
 const weir_course weir_refund_course = {
     .first = WEIR_PHASE_LOOK,
+    .begin = refund_begin,
+    .doubt = weir_machine_doubt,
     .rows = {[WEIR_PHASE_LOOK] = {.plan = refund_look_plan,
                                   .round = weir_machine_answered,
                                   .end = refund_look_end},
@@ -124,7 +132,7 @@ static void settle_look_end(weir_machine *machine) {
     if (cost <= 0) continue;
     int64_t capacity = weir_ask_capacity(r->rule, &frame->requests->ask);
     int64_t most = r->rule->count_all ? cost : capacity + r->rule->debt;
-    if (!frame->blind && !r->rule->count_all) most = r->method->overrun(r, cost);
+    if (!frame->blind && !r->rule->count_all) most = r->method->settling->overrun(r, cost);
     if (most == 0) {
       machine->open &= ~(1U << i);
       continue;
@@ -146,9 +154,10 @@ static void settle_begin(weir_machine *machine) {
   machine->written = false;
   machine->open = 0;
   for (size_t i = 0; i < frame->stack->count; i++) {
-    const weir_rule_state *r = &machine->rule_states[i];
+    weir_rule_state *r = &machine->rule_states[i];
     const weir_method *method = r->method;
     int64_t cost = request->ask.costs[i];
+    r->gives_back = cost < 0;
     if (request->ask.settlement != NULL) request->ask.settlement[i] = 0;
     if (cost == 0) continue;
     machine->open |= 1U << i;
@@ -156,7 +165,7 @@ static void settle_begin(weir_machine *machine) {
       frame->blind = frame->blind && method->windows != NULL &&
                      method->windows->sure(r, request->ask.at_us, -cost);
     else
-      frame->blind = frame->blind && method->blind(r);
+      frame->blind = frame->blind && method->settling->blind(r);
   }
   if (frame->blind) settle_look_end(machine);
 }
@@ -174,7 +183,7 @@ static void settle_charges(weir_machine *machine, unsigned failed) {
     if (open_cost(machine, i) <= 0 || !r->charged) continue;
     bool all = weir_decide_keeps(r);
     bool reads = !(failed >> i & 1U);
-    int64_t kept = all ? r->charge : reads ? r->method->overrun(r, r->charge) : 0;
+    int64_t kept = all ? r->charge : reads ? r->method->settling->overrun(r, r->charge) : 0;
     r->unused = r->charge - kept;
     if (r->unused > 0) weir_must_peek(&machine->frame, &request->ask);
     if (!reads && !all) continue;
@@ -325,7 +334,9 @@ static void settle_back_round(weir_machine *machine, weir_status status, bool la
 
 const weir_course weir_settle_course = {
     .first = WEIR_PHASE_LOOK,
+    .settles = true,
     .begin = settle_begin,
+    .doubt = weir_machine_doubt,
     .rows = {[WEIR_PHASE_LOOK] = {.plan = settle_look_plan,
                                   .round = settle_look_round,
                                   .end = settle_look_end},

@@ -175,10 +175,6 @@ static bool is_other(const weir_rule_state *r) {
   return asking(r)->weight == 0 && r->rule->others > 0;
 }
 
-static bool is_settled(const weir_rule_state *r) {
-  return asking(r)->kind == WEIR_SETTLE;
-}
-
 /* How many share what others have, as far as that is known; 0: it comes new. */
 static int64_t sharers_by(const weir_shared_memory *memory) {
   return memory->was_seen ? memory->seen : 0;
@@ -405,7 +401,7 @@ static int64_t shared_room(const weir_rule_state *r, const weir_ask *ask) {
 static int64_t shared_count(weir_rule_state *r, int64_t cost) {
   weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
-  if (is_settled(r)) {
+  if (r->frame->settles) {
     memory->cells[r->rule->cells].lent += cost;
     state->kept += cost;
     return 0;
@@ -515,7 +511,7 @@ static void answer_cell(weir_rule_state *r, const weir_operation *operation) {
   weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
   weir_pool_cell *cell = &memory->cells[operation->counter.index - memory->first];
-  if (operation->kind == WEIR_SUB && is_settled(r) && operation->outcome == WEIR_DONE &&
+  if (operation->kind == WEIR_SUB && r->frame->settles && operation->outcome == WEIR_DONE &&
       r->place < memory->first + r->rule->cells)
     *counted(cell, operation->counter.entry) = weir_count_of(operation->value);
   if (operation->kind == WEIR_SUB) return;
@@ -736,7 +732,7 @@ static bool plan_agreement(weir_rule_state *r) {
     plan_first_division(r);
     return true;
   }
-  if (is_settled(r) || is_other(r) || state->floors == 0 || memory->disputed == period_of(r))
+  if (r->frame->settles || is_other(r) || state->floors == 0 || memory->disputed == period_of(r))
     return false;
   if (!agrees(r)) {
     plan_pool(r, WEIR_CREATE, period_of(r), POOL_DISPUTED)->value = 1;
@@ -773,7 +769,7 @@ static void plan_charge(weir_rule_state *r) {
   const weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
   if (r->step > 0 && plan_agreement(r)) return;
-  if (is_settled(r)) {
+  if (r->frame->settles) {
     if (r->step == 0) plan_loan(r, r->charge);
     if (r->step == 0) plan_division(r);
     return;
@@ -864,7 +860,7 @@ static void plan_settled_back(weir_rule_state *r) {
  * lent in B, what is within a floor where it was charged. */
 static void plan_take_back(weir_rule_state *r) {
   const shared_state *state = r->state;
-  if (is_settled(r)) {
+  if (r->frame->settles) {
     if (r->step == 0) plan_settled_back(r);
     return;
   }
@@ -904,7 +900,7 @@ static bool is_clear(const weir_rule_state *r) {
     int64_t cost = claim->ask.up_to ? 1 : weir_claim_cost(claim, r->index);
     bool is_stopped = cost > level && cost > free;
     if (weir_ask_is_ahead(&claim->ask)) continue;
-    if (claim->ask.kind != WEIR_TAKE || (!is_stopped && cost > shared_room(r, &claim->ask)))
+    if (!weir_ask_charges(&claim->ask) || (!is_stopped && cost > shared_room(r, &claim->ask)))
       return false;
   }
   return true;
@@ -934,7 +930,7 @@ static void plan_settled_look(weir_rule_state *r) {
 static void plan_look(weir_rule_state *r) {
   const weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
-  if (is_settled(r)) {
+  if (r->frame->settles) {
     plan_settled_look(r);
     return;
   }
@@ -973,7 +969,7 @@ static void shared_plan(weir_rule_state *r, weir_phase phase) {
 
 static void shared_expect(weir_rule_state *r, int64_t cost) {
   const weir_shared_memory *memory = r->memory;
-  if (is_settled(r)) return; /* it is not in the own count */
+  if (r->frame->settles) return; /* it is not in the own count */
   weir_expect_count(r, r->place, r->rule->cells, memory->own, cost);
 }
 
@@ -1045,6 +1041,9 @@ static void shared_forget(void *memory) {
   shared->marked = shared->asked = false;
 }
 
+static const weir_settling_table shared_settling = {.blind = weir_always_blind,
+                                                    .overrun = shared_overrun};
+
 const weir_method weir_shared_method = {
     .stage = WEIR_STAGE_COUNTERS,
     .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB | WEIR_NEED_CREATE,
@@ -1064,10 +1063,10 @@ const weir_method weir_shared_method = {
     .figures = shared_figures,
     .expect = shared_expect,
     .refund = shared_refund,
-    .overrun = shared_overrun,
     .recall = shared_recall,
     .known = shared_known,
     .forget = shared_forget,
     .doubt = shared_doubt,
     .share = shared_share,
+    .settling = &shared_settling,
 };

@@ -249,8 +249,7 @@ static inline int64_t window_take_in(weir_rule_state *r, const weir_operation *o
 static void window_answer(weir_rule_state *r, const weir_operation *operation) {
   if (operation->kind == WEIR_DROP) return;
   if (operation->kind == WEIR_ADD) r->charged = operation->outcome == WEIR_DONE;
-  if (operation->kind == WEIR_SUB && r->frame->requests->ask.kind != WEIR_SETTLE &&
-      !r->frame->looks_at_back)
+  if (operation->kind == WEIR_SUB && !r->frame->settles && !r->frame->looks_at_back)
     window_doubt_counter(r, operation->counter.index);
   else
     window_take_in(r, operation, weir_stored_before(operation));
@@ -359,8 +358,7 @@ static void window_plan(weir_rule_state *r, weir_phase phase) {
     case WEIR_PHASE_TAKE_BACK:
       weir_plan(r, WEIR_SUB, WEIR_PLACE_COUNT, charged)->delta =
           r->unused * window_unit(rule, r->place);
-      if (frame->blind && frame->requests->ask.kind == WEIR_SETTLE && !r->charged)
-        window_plan_reads(r, charged, TO_TELL);
+      if (frame->blind && frame->settles && !r->charged) window_plan_reads(r, charged, TO_TELL);
       break;
     case WEIR_PHASE_RESET:
       for (int64_t index = state->first_counter; index <= last; index++)
@@ -612,6 +610,9 @@ static const weir_windows_table window_windows = {
     .sure = window_sure,
 };
 
+static const weir_settling_table window_settling = {.blind = weir_always_blind,
+                                                    .overrun = window_overrun};
+
 const weir_method weir_window_method = {
     .stage = WEIR_STAGE_COUNTERS,
     .needs = WEIR_NEED_ADD | WEIR_NEED_GET | WEIR_NEED_SUB,
@@ -633,11 +634,11 @@ const weir_method weir_window_method = {
     .figures = window_figures,
     .expect = window_expect,
     .refund = window_refund,
-    .overrun = window_overrun,
     .recall = window_recall,
     .known = window_known,
     .forget = window_forget,
     .doubt = window_doubt,
     .plain = &window_plain,
     .windows = &window_windows,
+    .settling = &window_settling,
 };
