@@ -143,6 +143,23 @@ static void what_is_above_the_floor_moves_to_what_is_lent(void **state) {
   fake_close(world);
 }
 
+/* However full the floors of all are: by its own count it has none, whoever else divides them otherwise. */
+static void a_wrong_guess_costs_one_round(void **state) {
+  (void)state;
+  struct fake_world *world =
+      open_world("shared-window:80/8s,floors=100%,weights=a:6|b:1|c:1", BEGIN + 500000, 1);
+  assert_true(take(world, 0, "z", 1)->allowed); /* which makes the level, too */
+  assert_true(take(world, 1, "a", 6)->allowed);
+  assert_true(take(world, 2, "b", 1)->allowed);
+  assert_true(take(world, 3, "c", 1)->allowed);
+  assert_int_equal(pool(world, 1000, 1), 8);
+  assert_true(take(world, 4, "a", 2)->allowed);
+  assert_int_equal(world->clients[4].rounds, world->clients[3].rounds + 1);
+  assert_int_equal(pool(world, 1000, 1), 8);
+  assert_int_equal(pool(world, 1000, 2), 3);
+  fake_close(world);
+}
+
 static void a_lone_tenant_borrows_all_that_no_floor_needs(void **state) {
   (void)state;
   struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
@@ -891,6 +908,7 @@ int main(void) {
       cmocka_unit_test(steps_to_the_level_that_fills_the_limit),
       cmocka_unit_test(a_floor_needs_two_additions_and_nothing_else),
       cmocka_unit_test(what_is_above_the_floor_moves_to_what_is_lent),
+      cmocka_unit_test(a_wrong_guess_costs_one_round),
       cmocka_unit_test(a_lone_tenant_borrows_all_that_no_floor_needs),
       cmocka_unit_test(who_has_no_floor_only_borrows),
       cmocka_unit_test(has_a_floor_once_it_was_seen),

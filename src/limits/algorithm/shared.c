@@ -724,7 +724,7 @@ static void plan_first_division(weir_rule_state *r) {
 
 /* What must be known of the division before a charge is judged, behind its first round. False: all is. Where floors
  * come to more than all may have, as what was charged in vain is among them, it matters whether somebody
- * divides them otherwise. */
+ * divides them otherwise; and to nobody whose own count is above its floor. */
 static bool plan_agreement(weir_rule_state *r) {
   const weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
@@ -734,6 +734,7 @@ static bool plan_agreement(weir_rule_state *r) {
   }
   if (r->frame->settles || is_other(r) || state->floors == 0 || memory->disputed == period_of(r))
     return false;
+  if (within_floor(r, own_left(r)) == 0) return false;
   if (!agrees(r)) {
     plan_pool(r, WEIR_CREATE, period_of(r), POOL_DISPUTED)->value = 1;
     plan_pool(r, WEIR_GET, r->place, POOL_FLOORS);
