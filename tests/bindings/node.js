@@ -40,7 +40,7 @@ async function everyStore(name, number) {
   assert.match(batch[5].message, /cost 0 is outside/); // the text of its own error, though it is the second
 
   const kept = await limiter.reserve('r', { cost: 2 });
-  kept.commit();
+  await kept.commit();
   await assert.rejects(kept.cancel(), { code: 'BAD_ARGUMENT' });
   const gone = await limiter.reserve('r');
   await gone.cancel();
@@ -214,6 +214,23 @@ async function leaving() {
     assert.ok(i < 3000, 'what a request was charged whose client has left does not go back');
     await new Promise((resolve) => { setTimeout(resolve, 10); });
   }
+}
+
+// The way to the store leads through this loop: whoever waits for it here gets no answer.
+async function noLoopWaits() {
+  const net = require('node:net');
+  const { hostname, port } = new URL(url('MEMCACHED_META', ''));
+  const detour = net.createServer((here) => {
+    const there = net.connect(port, hostname).on('error', () => {});
+    here.on('error', () => {}).pipe(there).pipe(here);
+  });
+  await new Promise((resolve) => { detour.listen(0, '127.0.0.1', resolve); });
+  const store = new Store(`memcached://127.0.0.1:${detour.address().port}?timeout=5s&namespace=detour`);
+  const limiter = new Limiter(store, 'in-flight:2/1h', { fallback: 'none' });
+  await (await limiter.reserve('a', { cost: 2 })).commit();
+  await (await limiter.hold('a', { cost: 2 })).release();
+  store.close();
+  detour.close();
 }
 
 // A process that is stopped loses its place and can ask; one that is killed leaves it.
@@ -426,6 +443,7 @@ async function main() {
   await middleware();
   await awayTold();
   await leaving();
+  await noLoopWaits();
   await otherHolders();
   await workers();
   console.log(`${stores.length} stores`);

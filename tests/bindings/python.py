@@ -1,6 +1,7 @@
 """The Python package on every store: decisions, errors, batches, reservations, event loops, what is
 counted, and structures that are as large as C says."""
 import asyncio
+import contextlib
 import ctypes
 import gc
 import math
@@ -298,6 +299,63 @@ class Places(unittest.TestCase):
 
     async def stay(self, limiter):
         async with limiter.hold("a", 2, wait=5):
+            await asyncio.sleep(60)
+
+    @contextlib.asynccontextmanager
+    async def detour(self, name):
+        """A store that answers by this loop: who has the loop wait for it, waits for ever. And what lets it answer."""
+        opened = asyncio.Event()
+        opened.set()
+        host, port = self.url(name).partition("://")[2].partition("?")[0].split(":")
+
+        async def carry(reader, writer):
+            while data := await reader.read(1 << 16):
+                await opened.wait()
+                writer.write(data)
+            writer.close()
+
+        async def serve(reader, writer):
+            there = await asyncio.open_connection(host, int(port))
+            await asyncio.gather(carry(reader, there[1]), carry(there[0], writer))
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            at = "%s:%d" % server.sockets[0].getsockname()
+            async with aio.Store(f"memcached://{at}?timeout=5s&namespace=python-places-{name}") as store:
+                await store.connect(30)
+                yield store, opened
+
+    def test_no_loop_waits(self):
+        async def ask():
+            async with self.detour("detour") as (store, _):
+                limiter = aio.Limiter(store, "in-flight:2/1h;quota:9/400d,name=q", fallback="none")
+                reserved = await limiter.reserve("a", 2)
+                await reserved.commit()
+                async with limiter.reserve("a", 2) as reserved:
+                    self.assertTrue(reserved.held())
+                async with limiter.hold("a", 2) as place:
+                    self.assertTrue(place.held())
+        asyncio.run(ask())
+
+    def test_what_a_cancelled_task_reserved_goes_back(self):
+        async def ask():
+            async with self.detour("cancelled") as (store, opened):
+                limiter, end = aio.Limiter(store, "fixed-window:9/400d", fallback="none"), time.monotonic() + 30
+                opened.clear()
+                asked = asyncio.ensure_future(self.open(limiter.reserve("a", 9)))
+                await asyncio.sleep(0.05)
+                asked.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await asked
+                opened.set()
+                while limiter.counts()["allowed"] == 0 and time.monotonic() < end:
+                    await asyncio.sleep(0.01)
+                while (left := (await limiter.peek("a")).remaining) < 9 and time.monotonic() < end:
+                    await asyncio.sleep(0.01)
+                self.assertEqual(left, 9)
+        asyncio.run(ask())
+
+    async def open(self, reservation):
+        async with reservation:
             await asyncio.sleep(60)
 
 

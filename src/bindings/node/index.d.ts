@@ -167,7 +167,7 @@ export class Reservation {
   heldUntil(): number;
   /** Rises from holder to holder of the place; 0n without one. */
   readonly token: bigint;
-  commit(): void;
+  commit(): Promise<void>;
   cancel(): Promise<void>;
   /** Settles by the true cost, for all rules or for each; resolves to what is charged now under each. */
   settle(real: number | number[]): Promise<number[]>;

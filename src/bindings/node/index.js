@@ -679,9 +679,9 @@ class Reservation {
     return this.#ask(2, 0n);
   }
 
-  // It is used, and stays charged.
-  commit() {
-    native.commit(this.#end());
+  // It is used, and stays charged; a place is released.
+  async commit() {
+    await native.call(COMMIT, this.#end(), null, 0, null);
   }
 
   // Gives back what it was charged.

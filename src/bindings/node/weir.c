@@ -877,17 +877,6 @@ static napi_value call(napi_env env, napi_callback_info info) {
   return fail(env, WEIR_NO_MEMORY, NULL);
 }
 
-/* commit(reservation) */
-static napi_value commit(napi_env env, napi_callback_info info) {
-  napi_value argument[ARGUMENTS_MOST];
-  weir_message why = {""};
-  read_arguments(env, info, argument);
-  thing *reserved = thing_of(env, argument[0]);
-  if (reserved == NULL) return fail(env, WEIR_BAD_ARGUMENT, NULL);
-  weir_status status = weir_reservation_commit(reserved->reservation, &why);
-  return status == WEIR_OK ? NULL : fail(env, status, why.text);
-}
-
 /* held(reservation): [whether it is, until when in microseconds, its token] */
 static napi_value held(napi_env env, napi_callback_info info) {
   napi_value argument[ARGUMENTS_MOST];
@@ -1144,7 +1133,6 @@ NAPI_MODULE_INIT() {
                    {"limits", limits},
                    {"tier", tier},
                    {"call", call},
-                   {"commit", commit},
                    {"held", held},
                    {"fields", fields},
                    {"contains", contains},

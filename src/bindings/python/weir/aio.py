@@ -187,8 +187,16 @@ class Reservation:
 
     async def _open(self: Self) -> Self:
         if self._made is None:
-            self._made = await asyncio.to_thread(self._reserve)
+            self._made = await self._ask()
         return self
+
+    async def _ask(self) -> sync.Reservation:
+        asked = asyncio.ensure_future(asyncio.to_thread(self._reserve))
+        try:
+            return await asyncio.shield(asked)
+        except asyncio.CancelledError:
+            asked.add_done_callback(give_back)
+            raise
 
     def __bool__(self) -> bool:
         return self._made is not None and bool(self._made)
@@ -208,7 +216,7 @@ class Reservation:
         return self._made.held_until()
 
     async def commit(self) -> None:
-        self._made.commit()  # talks to nobody
+        await asyncio.to_thread(self._made.commit)  # of a place it asks the store
 
     async def cancel(self) -> None:
         await asyncio.to_thread(self._made.cancel)
@@ -221,10 +229,8 @@ class Reservation:
         return await self._open()
 
     async def __aexit__(self, *error: Any) -> None:
-        if error[0] is None:
-            self._made.__exit__(*error)
-        else:  # also where the task is cancelled: what was reserved goes back first
-            await asyncio.shield(asyncio.to_thread(self._made.__exit__, *error))
+        # Also where the task is cancelled: what was reserved goes back first.
+        await asyncio.shield(asyncio.to_thread(self._made.__exit__, *error))
 
 
 class Place(Reservation):
@@ -238,12 +244,8 @@ class Place(Reservation):
         """Tries again and again, as other processes do: a thread of the loop's that waits serves nothing else."""
         end = time.monotonic() + self._wait
         while self._made is None:
-            entered = asyncio.ensure_future(asyncio.to_thread(self._reserve))
             try:
-                self._made = await asyncio.shield(entered)
-            except asyncio.CancelledError:
-                entered.add_done_callback(release_late)
-                raise
+                self._made = await self._ask()
             except NoPlace as none:
                 pause, left = self._limiter._pause_for_place(none.decision), end - time.monotonic()
                 if pause is None or pause > left:
@@ -254,15 +256,11 @@ class Place(Reservation):
     async def release(self) -> str:
         return await asyncio.to_thread(self._made.release)
 
-    async def __aexit__(self, *error: Any) -> None:
-        # Also where the task is cancelled: first it is released.
-        await asyncio.shield(asyncio.to_thread(self._made.__exit__, *error))
 
-
-def release_late(entered: asyncio.Future) -> None:
-    """Releases the place of a task that was cancelled while it entered."""
-    if not entered.cancelled() and entered.exception() is None:
-        entered.get_loop().run_in_executor(None, entered.result().release)
+def give_back(asked: asyncio.Future) -> None:
+    """Gives back what a task reserved, or releases the place that it entered, that was cancelled meanwhile."""
+    if not asked.cancelled() and asked.exception() is None:
+        asked.get_loop().run_in_executor(None, asked.result().__exit__, asyncio.CancelledError)
 
 
 class Limiter:
