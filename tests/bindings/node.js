@@ -4,6 +4,7 @@
 
 const assert = require('node:assert');
 const { fork } = require('node:child_process');
+const { EventEmitter } = require('node:events');
 const { pbkdf2 } = require('node:crypto');
 const { Worker, isMainThread, workerData } = require('node:worker_threads');
 const weir = require('../../src/bindings/node');
@@ -159,6 +160,21 @@ async function middleware() {
   assert.strictEqual(await limiterOf(0), first);
   await limiterOf(256);
   assert.strictEqual(await limiterOf(0), first);
+  // What was taken by one that has gone since is given back to it.
+  let taken = '9/1h';
+  const failing = new Gate(store, () => taken, { name: 'failing', skipFailed: true, key: () => 'a' });
+  const response = Object.assign(new EventEmitter(), { statusCode: 500, writableFinished: true });
+  failing.finishWith(response, await failing.ask(request, request));
+  for (let i = 0; i < 256; i++) {
+    taken = `${1000 + i}/1h`;
+    await failing.ask(request, request);
+  }
+  response.emit('close');
+  const again = new Limiter(store, 'sliding-window:9/1h,name=failing');
+  for (let i = 0; (await again.peek('a')).remaining < 9; i++) {
+    assert.ok(i < 3000, 'what was taken under a plan that has gone does not go back');
+    await new Promise((resolve) => { setTimeout(resolve, 10); });
+  }
   assert.throws(() => new Gate(store, '5/1m', { message: 5 }), /message is a string or/);
   // A mount by a wildcard, as Express 4 and 5 tell it, is one limit whatever a client writes.
   for (const paramsOf of [(path) => ({ 0: path }), (path) => ({ rest: path.slice(1).split('/') })]) {

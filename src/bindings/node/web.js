@@ -213,7 +213,7 @@ class Gate {
     return this.derived !== undefined ? this.derived || undefined : short(`${route ?? ''}${this.#mount.nameOf(base, params)}`);
   }
 
-  // One that has to go is closed by the last request that asks it.
+  // One that has to go is closed by the last request that asks it, or gives back to it.
   #limiterOf(rule, name) {
     const place = `${name} ${rule}`;
     let used = this.#limiters.get(place);
@@ -249,15 +249,21 @@ class Gate {
     for (const [what, value] of this.claims) said[what] = (typeof value === 'function' ? await value(request) : value) ?? undefined;
     const name = this.nameOf(where);
     const used = this.#limiterOf(rule, name);
+    let answer = null;
     used.users++;
     try {
       await this.ahead;
       const wrong = this.claims.length > 0 ? this.#wrongClaim(used.limiter, said) : '';
       if (wrong) return { fields: {}, refusal: new Refusal(this, name ?? 'default', null, {}, raw.headers.accept, wrong) };
-      return await this.#answer(used.limiter, key, { cost, ...said }, name ?? 'default', raw.headers.accept);
+      answer = { used, ...await this.#answer(used.limiter, key, { cost, ...said }, name ?? 'default', raw.headers.accept) };
+      return answer;
     } finally {
-      if (--used.users === 0 && used.goes) used.limiter.close();
+      if (!this.#mayGoBack(answer)) leave(used);
     }
+  }
+
+  #mayGoBack(answer) {
+    return answer !== null && answer.refusal === null && (this.skipFailed || this.skipSuccessful);
   }
 
   async #answer(limiter, key, asked, name, accept) {
@@ -277,17 +283,24 @@ class Gate {
   }
 
   // It is answered by `response`, Node's own. A request that is not to count goes back.
-  finishWith(response, { refusal, limiter, key, decision }) {
-    if (refusal !== null || !(this.skipFailed || this.skipSuccessful)) return;
+  finishWith(response, answer) {
+    if (!this.#mayGoBack(answer)) return;
+    const { used, limiter, key, decision } = answer;
     const settle = () => {
       const hasFailed = response.statusCode >= 400 || !response.writableFinished;
-      if (!(hasFailed ? this.skipFailed : this.skipSuccessful)) return;
-      limiter.refund(key, decision).catch((error) => process.emitWarning(
-        `a request that was not to count stays charged: ${error.message}`, { type: 'WeirWarning', code: 'WEIR_CHARGED' }));
+      const isBack = (hasFailed ? this.skipFailed : this.skipSuccessful) ? limiter.refund(key, decision) : Promise.resolve();
+      isBack.catch((error) => process.emitWarning(
+        `a request that was not to count stays charged: ${error.message}`, { type: 'WeirWarning', code: 'WEIR_CHARGED' }))
+        .finally(() => leave(used));
     };
     if (response.destroyed) settle(); // its client has left while the store was asked
     else response.once('close', settle);
   }
+}
+
+// A request has done with this limiter.
+function leave(used) {
+  if (--used.users === 0 && used.goes) used.limiter.close();
 }
 
 // Behind what another limit has said.
