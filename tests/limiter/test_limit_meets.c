@@ -295,6 +295,25 @@ static void a_blocked_key_is_denied_by_what_is_known(void **state) {
   on_all("quota:50/1d;token-bucket:5/1m,most=9", is_known_to_be_blocked);
 }
 
+/* Its cost is below the largest limit that a key may have, and above the one that this key has. */
+static void ask_for_too_much(world *w, const char *store) {
+  weir_decision told = decide(w->limiter, 0, NULL, ask(6));
+  assert_fits(w, 5, store);
+  for (int i = 0; i < 2; i++) { /* before a denial, and by what it left */
+    if (told.allowed || told.retry_after_us != WEIR_NEVER || told.remaining != WEIR_NOT_KNOWN)
+      fail_msg("%s: again in %lld us", store, (long long)told.retry_after_us);
+    told = decide(w->limiter, 0, NULL, ask(6));
+  }
+  told = decide(w->limiter, 0, "low", ask(3));
+  assert_int_equal(told.retry_after_us, WEIR_NEVER);
+}
+
+static void what_never_fits_is_told_so_behind_a_denial(void **state) {
+  (void)state;
+  on_all("fixed-window:5/1d,most=90,classes=low:50%,name=n", ask_for_too_much);
+  on_all("sliding-window:5/1d,most=90,classes=low:50%,name=n", ask_for_too_much);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_blocked_key_is_denied_by_what_is_known),
@@ -307,6 +326,7 @@ int main(void) {
       cmocka_unit_test(a_limit_that_is_the_rules_own_admits_the_same),
       cmocka_unit_test(who_sets_a_limit_ends_its_denial),
       cmocka_unit_test(one_that_is_not_asked_is_told_its_own_limit),
+      cmocka_unit_test(what_never_fits_is_told_so_behind_a_denial),
   };
   stores_start();
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,7 +176,7 @@ static bool deny(const weir_view *view, weir_claim *request) {
   return true;
 }
 
-/* What never fits under that limit is told so, as it is where nothing was denied. */
+/* By a denial of requests with that limit. */
 __attribute__((cold, noinline)) static bool deny_limited(const weir_view *view, int64_t limit,
                                                          weir_claim *request) {
   weir_stack limited;
@@ -185,6 +185,8 @@ __attribute__((cold, noinline)) static bool deny_limited(const weir_view *view, 
   return settle_never(&limited, view->now_us, request) || deny(&of_limit, request);
 }
 
+/* What never fits under the limit that holds is told so, as it is where nothing was denied: where keys have
+ * limits of their own it was only compared with the largest of them. */
 bool weir_settle_locally(const weir_view *view, weir_claim *request) {
   const weir_memo *memo = view->memo;
   if (!view->settings->local_denial || memo->denied_cost == 0 ||
@@ -194,7 +196,8 @@ bool weir_settle_locally(const weir_view *view, weir_claim *request) {
   if (limits == NULL) return deny(view, request);
   if (request->ask.limit != limits->denied) return false;
   int64_t limit = request->ask.limit != 0 ? request->ask.limit : limits->ruled;
-  return limit != 0 ? deny_limited(view, limit, request) : deny(view, request);
+  if (limit != 0) return deny_limited(view, limit, request);
+  return settle_never(view->stack, view->now_us, request) || deny(view, request);
 }
 
 /* What rule i tells an admitted request, of which this process holds `room` besides. False: too little is
