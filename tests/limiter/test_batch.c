@@ -46,6 +46,28 @@ static void tells_nobody_of_what_came_behind(void **state) {
   world_close(&w);
 }
 
+/* Nor one that looks, where it has to wait for what denied ones give back. */
+static void tells_who_looks_nothing_of_it(void **state) {
+  world w;
+  const weir_extra low = {.size = sizeof low, .class_name = "low"};
+  weir_request requests[] = {request("k", 8), request("k", 2), request("k", 1), request("k", 4),
+                             request("k", 1)};
+  weir_limiter *limiters[5];
+  const weir_extra *says[5] = {NULL, &low, NULL, NULL, NULL};
+  (void)state;
+  requests[3].flags = WEIR_REQUEST_PEEK;
+  world_open(&w, "memory:", "fixed-window:16/1s,classes=low:40%", NULL);
+  for (int i = 0; i < 5; i++)
+    limiters[i] = w.limiter;
+  assert_int_equal(weir_decide_extra(limiters, requests, says, 5, NULL), WEIR_OK);
+  assert_allowed(requests[0].decision, 8, SECOND_US);
+  assert_denied(requests[1].decision, 0, SECOND_US, SECOND_US);
+  assert_allowed(requests[2].decision, 7, SECOND_US);
+  assert_allowed(requests[3].decision, 7, SECOND_US);
+  assert_allowed(requests[4].decision, 6, SECOND_US);
+  world_close(&w);
+}
+
 /* By one rule, while another's window is only to open with the first. */
 static void tells_of_a_window_that_is_about_to_open(void **state) {
   world w;
@@ -195,6 +217,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(decides_the_requests_of_one_key_in_their_order),
       cmocka_unit_test(tells_nobody_of_what_came_behind),
+      cmocka_unit_test(tells_who_looks_nothing_of_it),
       cmocka_unit_test(tells_of_a_window_that_is_about_to_open),
       cmocka_unit_test(leaves_charged_what_it_admitted_and_nothing_else),
       cmocka_unit_test(lets_bad_requests_fail_alone),
