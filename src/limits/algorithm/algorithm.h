@@ -166,12 +166,11 @@ typedef struct weir_frame {
   bool believes_firm, looks_at_old;
   bool looks_at_back; /* what the take-back itself finds in its counter is part of that look */
   bool bounds;        /* the store may refuse what does not fit: charges have a bound */
-  bool
-      settles; /* a settlement: it charges an overrun, and does nothing behind what it gives back */
-  unsigned refusals;     /* by one, of this group */
-  unsigned lost;         /* keys that were found to hold less than they must */
-  int64_t now_us;        /* of this phase, and the stamp of its charge */
-  int64_t clock_us;      /* of this round */
+  bool settles;       /* a settlement: an overrun is charged, and nothing follows what goes back */
+  unsigned refusals;  /* by one, of this group */
+  unsigned lost;      /* keys that were found to hold less than they must */
+  int64_t now_us;     /* of this phase, and the stamp of its charge */
+  int64_t clock_us;   /* of this round */
   const weir_ask *asked; /* in no machine: the only request, or NULL */
   size_t operation_count;
   weir_operation *operations; /* of this round, where its driver wants them */

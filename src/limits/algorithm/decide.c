@@ -7,7 +7,6 @@
  * those before count as admitted: a denial holds if all that is in flight is charged.
  */
 #include "algorithm/machine.h"
-
 #include "algorithm/method.h"
 #include "algorithm/plan.h"
 
