@@ -36,7 +36,7 @@ MUTANTS = [
      "    if (lent > 0) plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = lent;\n    if (lent > 0) plan_lending(r);\n",
      "    if (lent > 0) plan_lending(r);\n    if (lent > 0) plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = lent;\n", 0),
     ("moves to what is lent without a look", SHARED,
-     "moves : state->newcomers;\n  plan_lending(r);", "moves : state->newcomers;\n  state->reads = true;", 115),
+     "moves : state->newcomers;\n  plan_lending(r);", "moves : state->newcomers;\n  state->reads = true;", 0),
     ("has floors that come to more than Cf", SHARED,
      "return weir_rule_floor_of(r->rule, floors_of_cell(r), asking(r)->weight);",
      "return weir_rule_floor_of(r->rule, floors_of_cell(r), asking(r)->weight) + 1;", 145),
@@ -71,7 +71,7 @@ MUTANTS = [
     ("leaves room for smaller floors at once", SHARED,
      "  if (room < division_floors(before)) room = division_floors(before);\n", "", 0),
     ("lends what it leaves by its own floors", SHARED,
-     "  int64_t percent = division_room(division_of(r));", "  int64_t percent = r->rule->floors;", 65),
+     "  int64_t percent = division_room(division_of(r));", "  int64_t percent = r->rule->floors;", 68),
     ("borrows a lot", SHARED, "if (state->reads && !weir_ask_is_ahead(ask)) {", "if (state->reads) {", 44),
 ]
 

@@ -149,7 +149,7 @@ typedef struct shared_state {
   int64_t within;          /* of what is in floors: admitted */
   int64_t newcomers;       /* of the charge, what counts among the floors of newcomers as well */
   int64_t among, coming;   /* what is there without it of all such floors, and of newcomers' */
-  int64_t division_before; /* of the period before; 0: none was read */
+  int64_t division_before; /* of the last period before that has one; 0: none was read */
   int64_t wanted; /* to be told of the tenant: what it asked below the level in vain, ... */
   int64_t missed; /* ... and to the pool: so much of that is new */
   weir_level_before before; /* as far as it is read */
@@ -163,6 +163,7 @@ typedef struct shared_state {
   bool recalls;             /* this phase asks nobody */
   bool reads;               /* this phase has read what says how much may be lent */
   bool asks_for_dispute; /* this charge has asked whether floors are divided otherwise elsewhere */
+  bool makes_before; /* nobody has said how the period before is divided, and somebody still may */
 } shared_state;
 _Static_assert(sizeof(shared_state) <= WEIR_STATE_BYTES_MOST, "WEIR_STATE_BYTES_MOST");
 
@@ -549,6 +550,7 @@ static void answer_division(weir_rule_state *r, const weir_operation *operation,
   if (now) memory->division = found;
   if (now) memory->period = period_of(r);
   if (!now) state->division_before = found;
+  if (operation->counter.index == period_of(r) - 1) state->makes_before = false;
 }
 
 static void answer_pool(weir_rule_state *r, const weir_operation *operation) {
@@ -706,20 +708,27 @@ static void plan_floors(weir_rule_state *r, weir_operation_kind kind, int64_t fl
   if (newcomers > 0) plan_pool(r, kind, r->place, POOL_NEWCOMERS)->delta = newcomers;
 }
 
-/* Once in a period each process finds how that is divided. */
+/* Once in a period each process finds how that is divided, and what it follows from. Before the last cell of the
+ * period before is final, some process may be the first to charge anything there. */
 static void plan_division(weir_rule_state *r) {
-  int64_t period = period_of(r);
+  shared_state *state = r->state;
+  int64_t period = period_of(r), begin_us = period * r->rule->cells * r->rule->cell_us;
   if (knows_division(r)) return;
+  state->makes_before = period > 0 && r->frame->now_us < begin_us + r->frame->settings->final_us;
   plan_pool(r, WEIR_GET, period, POOL_DIVISION);
+  if (period > 1 && state->makes_before) plan_pool(r, WEIR_GET, period - 2, POOL_DIVISION);
   if (period > 0) plan_pool(r, WEIR_GET, period - 1, POOL_DIVISION);
 }
 
 /* It counts for all of the next period as well. */
 static void plan_first_division(weir_rule_state *r) {
-  weir_operation *made = plan_pool(r, WEIR_CREATE, period_of(r), POOL_DIVISION);
+  shared_state *state = r->state;
+  int64_t period = period_of(r) - state->makes_before;
+  weir_operation *made = plan_pool(r, WEIR_CREATE, period, POOL_DIVISION);
   made->value = next_division(r);
   made->ttl_us += r->rule->period_us;
-  plan_pool(r, WEIR_GET, period_of(r), POOL_DIVISION);
+  plan_pool(r, WEIR_GET, period, POOL_DIVISION);
+  state->makes_before = false;
 }
 
 /* What must be known of the division before a charge is judged, behind its first round. False: all is. Where floors
