@@ -697,13 +697,14 @@ WEIR_EXPORT weir_status weir_reservation_cancel(weir_reservation *reservation,
 
 /* Settles the reservation as weir_limiter_settle() does a decision: costs[] are its real costs, one
  * for each rule of the limiter. costs[] become what is charged now. Under each rule the estimate is
- * what refunds have left of the reservation; a sliding-log or a leaky-bucket accepts this and 0. To
- * commit is to settle what was reserved, to cancel is to settle 0.
+ * what refunds have left of the reservation; a sliding-log or a leaky-bucket accepts this and 0. So
+ * does in-flight: its place is left with either, and costs[] become 0 there. To commit is to settle
+ * what was reserved, to cancel is to settle 0.
  *
- * WEIR_BAD_COST for a number below 0 or above 2147483648, WEIR_BAD_ARGUMENT as for commit: then the
- * reservation stays as it is. So it does where the store has charged and given back nothing
- * (WEIR_UNAVAILABLE, WEIR_TIMEOUT, WEIR_CONTENDED, WEIR_REFUSED_BY_STORE, WEIR_NO_MEMORY): it may
- * be settled again. After any other answer it is over. costs[] are written on WEIR_OK,
+ * WEIR_BAD_COST for a number below 0 or above 2147483648. WEIR_BAD_ARGUMENT as for commit, and for
+ * another cost where a rule accepts those two alone. Then the reservation stays as it is. So it does
+ * where the store has charged and given back nothing (WEIR_UNAVAILABLE, WEIR_TIMEOUT, WEIR_CONTENDED,
+ * WEIR_REFUSED_BY_STORE, WEIR_NO_MEMORY): it may be settled again. After any other answer it is over. costs[] are written on WEIR_OK,
  * WEIR_UNKNOWN_OUTCOME and WEIR_PLACE_LOST (as for commit). */
 WEIR_EXPORT weir_status weir_reservation_settle(weir_reservation *reservation, int64_t *costs,
                                                 weir_message *message);

@@ -205,6 +205,32 @@ static void every_end_tells_that_the_place_was_lost(void **state) {
   }
 }
 
+/* A place is left as a whole. Another cost is refused, and it is held as before. */
+static void a_settlement_leaves_the_place_whatever_it_cost(void **state) {
+  (void)state;
+  for (int cost = 0; cost < 2; cost++) {
+    world w;
+    weir_message message = {""};
+    open_on(&w, 0, RULE ";quota:9/30d");
+    weir_reservation *place = enter(w.limiter);
+    int64_t other[] = {2, 3};
+    assert_int_equal(weir_reservation_settle(place, other, &message), WEIR_BAD_ARGUMENT);
+    assert_non_null(strstr(message.text, "rule 1 (in-flight) cannot be settled"));
+    assert_int_equal(other[0], 2);
+    assert_int_equal(other[1], 3);
+    assert_true(weir_reservation_held(place));
+    assert_int_equal(room(&w), 1);
+    int64_t real[] = {cost, 3};
+    assert_int_equal(weir_reservation_settle(place, real, &message), WEIR_OK);
+    assert_int_equal(real[0], 0);
+    assert_int_equal(real[1], 3);
+    assert_false(weir_reservation_held(place));
+    assert_int_equal(room(&w), 2);
+    weir_reservation_destroy(place);
+    world_close(&w);
+  }
+}
+
 static void weights_and_keys_count_apart(void **state) {
   (void)state;
   for (int store = 0; store < STORES; store++) {
@@ -383,6 +409,7 @@ int main(void) {
       cmocka_unit_test(who_enters_late_pays_ahead),
       cmocka_unit_test(what_is_not_paid_for_in_time_is_lost),
       cmocka_unit_test(every_end_tells_that_the_place_was_lost),
+      cmocka_unit_test(a_settlement_leaves_the_place_whatever_it_cost),
       cmocka_unit_test(weights_and_keys_count_apart),
       cmocka_unit_test(a_stack_releases_only_what_it_holds),
       cmocka_unit_test(a_place_is_released_once),
