@@ -326,6 +326,32 @@ static void what_comes_late_ends_each_kind_in_its_own_way(void **state) {
   assert_int_equal(status_of(gives_back, 2), WEIR_OK);
 }
 
+/* A charge without an answer counts most likely, whoever is first in its group; and once. */
+static void what_got_no_answer_waits_for_one(void **state) {
+  (void)state;
+  for (int place = 0; place < 2; place++) {
+    struct bench b = set_up("fixed-window:10/1s");
+    const weir_operation read = {.kind = WEIR_GET, .outcome = WEIR_UNKNOWN};
+    b.settings.notices_loss = true;
+    start(&b, 5000000, 1, 1); /* makes the machine */
+    b.requests[place] = (weir_claim){.ask = {.kind = WEIR_PEEK, .cost = 1}};
+    b.requests[!place] = (weir_claim){.ask.cost = 3};
+    b.requests[0].next = &b.requests[1];
+    weir_machine_start(b.machine, 5000000, b.memo, b.requests, b.operations);
+    expect(&b, 0, WEIR_ADD, 5, 3);
+    answer(&b, 0, WEIR_UNKNOWN, 0);
+    assert_int_equal(weir_machine_resume(b.machine, 5000001, false, b.operations), WEIR_TURN_DONE);
+    assert_int_equal(b.requests[!place].verdict.status, WEIR_UNKNOWN_OUTCOME);
+    assert_int_equal(b.machine->frame.memo->expected[0].share.last, 3);
+
+    b.requests[0] = (weir_claim){.ask.cost = 1}; /* another key, by the same machine */
+    weir_machine_refuse(b.machine, 5000002, NULL, b.requests, &read, false);
+    assert_int_equal(b.requests[0].verdict.status, WEIR_UNAVAILABLE);
+    assert_int_equal(b.machine->frame.memo->expected[0].share.last, 0);
+    tear_down(&b);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(charges_all_rules_of_a_stack_or_none),
@@ -343,6 +369,7 @@ int main(void) {
       cmocka_unit_test(charges_plainly_until_e_before_the_end_of_a_cell),
       cmocka_unit_test(is_not_plain_where_wishes_differ),
       cmocka_unit_test(what_comes_late_ends_each_kind_in_its_own_way),
+      cmocka_unit_test(what_got_no_answer_waits_for_one),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -300,9 +300,8 @@ static void decide_pause_round(weir_machine *machine, weir_status status, bool l
 
 /* What got no answer counts most likely. */
 static void decide_doubt(weir_machine *machine) {
-  bool takes = weir_ask_charges(&machine->frame.requests->ask);
   weir_machine_doubt(machine);
-  for (size_t i = 0; takes && i < machine->frame.stack->count; i++)
+  for (size_t i = 0; i < machine->frame.stack->count; i++)
     if (machine->rule_states[i].stays) weir_expect_unanswered(&machine->rule_states[i]);
 }
 
@@ -658,6 +657,8 @@ weir_turn weir_machine_refuse(weir_machine *machine, int64_t now_us, const weir_
   machine->frame.now_us = machine->frame.clock_us = now_us;
   machine->frame.operation_count = 0;
   machine->pauses = 0;
+  for (size_t i = 0; i < machine->frame.stack->count; i++)
+    machine->rule_states[i].stays = false;
   weir_status status = weir_machine_failure(machine, read);
   weir_machine_fail(machine, late && !machine->away ? WEIR_TIMEOUT : status);
   return WEIR_TURN_DONE;
