@@ -263,6 +263,20 @@ class Domains(Served):
                 self.assertEqual(self.codes(server, "edge", "a=x"), "- -")
                 self.assertEqual(self.returns(server, ("a=x", 2), ("a=x", 2)), (200, [2, 3]), options)
 
+    def test_negative_hits_where_nothing_is_charged(self):
+        """Under a limit of 0, and of a key that is too long. A class that is none is no hindrance."""
+        text = ("domain: edge\ndescriptors: [{key: no, rate_limit: {unit: hour, requests_per_unit: 0}}, "
+                "{key: a, rate_limit: {unit: hour, requests_per_unit: 3}}]\n")
+        self.listen = SAYS
+        for algorithm in ("fixed-window", "quota", "sliding-window", "token-bucket", "in-flight"):
+            server = self.start({"a.yaml": text}, ", domains: {edge: {algorithm: %s, classes: batch:2}}" % algorithm)
+            returns = algorithm in ("fixed-window", "quota", "in-flight")
+            self.assertEqual(self.codes(server, "edge", "a=x"), "+ +")
+            self.assertEqual(self.returns(server, ("no=x", 1), ("a=" + 5000 * "x", 2)), (200, [0, 0]), algorithm)
+            if returns:
+                self.assertEqual(self.returns(server, ("no=x", 1), ("a=x/weir_class=none", 1)), (200, [0, 3]), algorithm)
+            self.assertEqual(self.codes(server, "edge", "no=x", "a=x"), "- -+", algorithm)
+
     def test_negative_hits_that_cannot_go_back(self):
         server = self.start(self.FILE)
         self.codes(server, "edge", "a=x", hitsAddend=2)

@@ -193,7 +193,7 @@ static bool find_said(weir_turn *turn, const weir_domain *domain,
   if (weir_order_claims(&says) != 0 && found->limiter != NULL && !found->gives_back)
     status = weir_turn_add_extra(turn, &says, found->limiter, &found->extra, &refusal->why);
   if (status == WEIR_NO_MEMORY) return refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory);
-  if (is_wrong || status != WEIR_OK) found->limiter = NULL;
+  if ((is_wrong && !found->gives_back) || status != WEIR_OK) found->limiter = NULL;
   return true;
 }
 
@@ -216,11 +216,10 @@ static void leave_out_replaced(weir_part *parts, size_t count) {
 /* Why hits cannot go back to a limit; NULL: they can. The time of their charge is not known here. A
  * fixed window or a quota has one count at a time, so the time of now does; others need that of the
  * charge. */
-static const char *why_kept(const weir_domain *domain, const weir_part *asked) {
+static const char *why_kept(const weir_domain *domain) {
   const weir_config_domain *config = domain->config;
   if (config->algorithm == WEIR_CONFIG_PLACES) return NULL; /* those that are held here */
   if (config->counts_all) return "negative hits: count: all of the domain keeps what is charged";
-  if (asked->limiter == NULL) return "negative hits: nothing is ever charged to a limit of 0";
   if (config->algorithm != WEIR_CONFIG_FIXED && config->algorithm != WEIR_CONFIG_QUOTA)
     return "negative hits: a fixed-window and a quota accept them";
   return NULL;
@@ -376,11 +375,12 @@ bool weir_envoy_add(weir_turn *turn, weir_envoy_request *request,
     if (!find_said(turn, domain, listener, request, i, &parts[i], refusal)) return false;
   leave_out_replaced(parts, request->count);
 
-  /* Hits go back in a round trip each, so few may, and only where they can. */
+  /* Hits go back in a round trip each, so few may, and only where they can. To a limit of 0 nothing is ever
+   * charged. */
   size_t returns = 0;
   for (size_t i = 0; i < request->count; i++) {
-    if (!parts[i].gives_back || !parts[i].is_limited || parts[i].rate.is_unlimited) continue;
-    const char *why = why_kept(domain, &parts[i]);
+    if (!weir_part_returns(&parts[i])) continue;
+    const char *why = why_kept(domain);
     if (why != NULL) return refuse(refusal, WEIR_ENVOY_BAD_REQUEST, why);
     returns++;
   }

@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+/* Whether the part is asked of the store, or could be. */
+static bool is_decided(const weir_part *part) {
+  return part->is_limited && !part->rate.is_unlimited;
+}
+
 weir_status weir_part_read(const weir_turn *turn, const weir_part *part, weir_decision *decision) {
   *decision = (weir_decision){.source = WEIR_SOURCE_LOCAL,
                               .cost = part->hits,
@@ -25,6 +30,10 @@ bool weir_part_is_over(const weir_turn *turn, const weir_part *part, weir_status
   return status == WEIR_OK && !decision->allowed && !shadow;
 }
 
+bool weir_part_returns(const weir_part *part) {
+  return part->gives_back && part->limiter != NULL && is_decided(part);
+}
+
 bool weir_parts_are_expired(const weir_turn *turn, const weir_answer *answer) {
   const weir_part *parts = turn->parts + answer->is.parts.first;
   for (size_t i = 0; i < answer->is.parts.count; i++)
@@ -35,11 +44,6 @@ bool weir_parts_are_expired(const weir_turn *turn, const weir_answer *answer) {
 
 /* --- giving back --------------------------------------------------------------------------------
  */
-
-/* Whether the part is asked of the store, or could be. */
-static bool is_decided(const weir_part *part) {
-  return part->is_limited && !part->rate.is_unlimited;
-}
 
 /* Whether all have to be one, so that nothing stays taken where the answer is a denial. */
 static bool is_joined(const weir_domain *domain) {
@@ -85,7 +89,7 @@ bool weir_parts_may_return(const weir_turn *turn, const weir_answer *answer) {
     return false;
   for (size_t i = 0; i < answer->is.parts.count; i++) {
     weir_decision taken;
-    may_return = may_return || (is_decided(&parts[i]) && parts[i].gives_back);
+    may_return = may_return || weir_part_returns(&parts[i]);
     is_useful = is_useful && !is_useless(turn, answer, &parts[i], &taken);
   }
   return may_return || (!is_useful && is_joined(domain) && is_denied(turn, answer));
@@ -154,7 +158,7 @@ static void give_back(weir_turn *turn, const weir_answer *answer) {
 void weir_parts_return(weir_turn *turn, weir_answer *answer) {
   const weir_part *parts = turn->parts + answer->is.parts.first;
   for (size_t i = 0; i < answer->is.parts.count; i++)
-    if (is_decided(&parts[i]) && parts[i].gives_back) return_part(turn, answer, &parts[i]);
+    if (weir_part_returns(&parts[i])) return_part(turn, answer, &parts[i]);
   if (is_joined(answer->is.parts.domain) && is_denied(turn, answer)) give_back(turn, answer);
   answer->is.parts.is_returned = true;
 }

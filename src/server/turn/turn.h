@@ -337,6 +337,9 @@ weir_status weir_part_read(const weir_turn *turn, const weir_part *part, weir_de
 bool weir_part_is_over(const weir_turn *turn, const weir_part *part, weir_status status,
                        const weir_decision *decision);
 
+/* Whether its hits may have to go back. Where nothing is ever charged, as under a limit of 0, they do not. */
+bool weir_part_returns(const weir_part *part);
+
 /* Whether any part of the answer had its end before it was decided: all have one. */
 bool weir_parts_are_expired(const weir_turn *turn, const weir_answer *answer);
 
