@@ -156,6 +156,7 @@ class Domains(Served):
             self.assertEqual(self.left(server, "a=q"), [1])
             # Nothing is charged where a limit is 0, or where a look is over.
             self.assertEqual(self.codes(server, "edge", "a=n", "d=n", "no=1"), "- ++-")
+            self.assertEqual(self.codes(server, "edge", "a=n", "d=n", "no=1", hitsAddend=4), "- -+-")  # by their hits
             look = {"entries": entries("b=y"), "hitsAddend": 0}
             self.assertEqual(self.codes(server, "edge", "a=n", "d=n", look), "- ++-")
             self.assertEqual(self.left(server, "a=n", "d=n"), [3, 10**6])

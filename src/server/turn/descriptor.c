@@ -297,9 +297,10 @@ static bool joins(weir_turn *turn, weir_part *parts, part_role *roles, size_t in
 static bool add_request(weir_turn *turn, const weir_domain *domain, int64_t until_us,
                         weir_part *part, weir_message *why) {
   bool is_place = domain->config->algorithm == WEIR_CONFIG_PLACES;
-  bool peeks = part->hits == 0 || part->gives_back || part->only_looks;
+  bool has_hits = part->hits > 0 && !part->gives_back;
+  bool peeks = !has_hits || part->only_looks;
   part->request = weir_turn_add_request(turn, (weir_turn_key){part->key, part->key_length},
-                                        peeks ? 1 : part->hits, peeks ? WEIR_REQUEST_PEEK : 0U,
+                                        has_hits ? part->hits : 1, peeks ? WEIR_REQUEST_PEEK : 0U,
                                         part->limiter, domain->config->store);
   if (part->request == WEIR_NO_REQUEST) return false;
   turn->asked[part->request].extra = part->extra;
