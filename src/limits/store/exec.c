@@ -74,11 +74,31 @@ static const char *key_fault(const weir_operation *operation) {
   return bad == 0 ? NULL : "the key holds a byte that is not printable ASCII, or a space";
 }
 
+/* Each number that the kind brings is in its range. */
+static const char *number_fault(const weir_operation *o, unsigned fields) {
+  const struct {
+    unsigned field;
+    int64_t value, least, most;
+    const char *fault;
+  } numbers[] = {
+      {DELTA, o->delta, 1, WEIR_VALUE_MOST, "delta is out of range"},
+      {SEED, o->seed, 0, WEIR_VALUE_MOST, "seed is out of range"},
+      {FLOOR, o->floor, 0, FLOOR_MOST, "floor is out of range"},
+      {BOUND, o->floor, 0, WEIR_VALUE_MOST, "floor is out of range"},
+      {VALUE, o->value, 0, WEIR_VALUE_MOST, "value is out of range"},
+      {TTL, o->ttl_us, TTL_LEAST_US, WEIR_TTL_MOST_US, "ttl_us is out of range"},
+  };
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+    if (fields & numbers[i].field &&
+        (numbers[i].value < numbers[i].least || numbers[i].value > numbers[i].most))
+      return numbers[i].fault;
+  return NULL;
+}
+
 /* The caller's mistake, or NULL. */
 static const char *operation_fault(const weir_backend *backend, const weir_operation *o) {
   if ((unsigned)o->kind >= KIND_COUNT) return "kind is none of weir_operation_kind";
   const struct kind *kind = &kinds[o->kind];
-  unsigned fields = kind->fields;
   unsigned trait = kind->trait;
   bool named = (o->identity[0] | o->identity[1]) == 0;
   if (!named) trait |= WEIR_TRAIT_IDENTITY;
@@ -91,17 +111,9 @@ static const char *operation_fault(const weir_backend *backend, const weir_opera
   if ((trait & backend->traits) != trait) return "the backend lacks the trait it needs";
   const char *fault = named ? key_fault(o) : NULL;
   if (fault != NULL) return fault;
-  if (fields & DELTA && (o->delta < 1 || o->delta > WEIR_VALUE_MOST))
-    return "delta is out of range";
-  if (fields & SEED && (o->seed < 0 || o->seed > WEIR_VALUE_MOST)) return "seed is out of range";
-  if (fields & FLOOR && (o->floor < 0 || o->floor > FLOOR_MOST)) return "floor is out of range";
-  if (fields & BOUND && (o->floor < 0 || o->floor > WEIR_VALUE_MOST))
-    return "floor is out of range";
-  if (fields & VALUE && (o->value < 0 || o->value > WEIR_VALUE_MOST))
-    return "value is out of range";
-  if (fields & TTL && (o->ttl_us < TTL_LEAST_US || o->ttl_us > WEIR_TTL_MOST_US))
-    return "ttl_us is out of range";
-  if (fields & VERSION && o->version == 0) return "version is 0, which no GET gives";
+  fault = number_fault(o, kind->fields);
+  if (fault != NULL) return fault;
+  if (kind->fields & VERSION && o->version == 0) return "version is 0, which no GET gives";
   return NULL;
 }
 
