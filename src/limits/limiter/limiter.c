@@ -183,9 +183,8 @@ static bool may_spare(const weir_stack *stack, size_t steered) {
   return steered < stack->count && !(shares && weir_rule_takes_one(&stack->rules[steered]));
 }
 
-weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
-  made->process = weir_process_number;
-
+/* What the rules say of all requests: what one may cost, and which go together. */
+static void read_rules(weir_limiter *made) {
   made->steered = weir_stack_steered(&made->stack);
   made->widest = &made->stack;
   if (made->steered < made->stack.count)
@@ -194,6 +193,7 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->capacity_least = weir_stack_least_capacity(&made->stack);
   made->group_most = made->stack.count_all ? WEIR_VALUE_MOST : made->capacity_least;
   made->plain_cost_most = WEIR_COST_MOST;
+  made->hands_on = made->stack.class_count == 0;
   for (size_t i = 0; i < made->stack.count; i++) {
     bool one_by_one = weir_rule_takes_one(&made->stack.rules[i]);
     bool held = weir_rule_is_held(&made->stack.rules[i]);
@@ -201,18 +201,20 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
     if (made->cost_most[i] < made->plain_cost_most) made->plain_cost_most = made->cost_most[i];
     made->shared = made->shared || weir_rule_is_shared(&made->stack.rules[i]);
     made->held = made->held || held;
-    made->hands_on = (made->hands_on || i == 0) && held;
+    made->hands_on = made->hands_on && held;
     made->one_by_one = made->one_by_one || one_by_one;
   }
   if (made->shared) prepare_shared(made);
-  if (made->stack.class_count > 0) made->hands_on = false;
-  bool prepared = prepare_prefixes(made);
-  weir_limiter_guard_clock(made);
+}
+
+/* By which ways requests come to their answers: from lots, directly, or by the line; and what a thread of
+ * ours does meanwhile. Lots and refills that there is no memory for are left out. */
+static void choose_ways(weir_limiter *made) {
+  bool immediate = made->settings.traits & WEIR_TRAIT_IMMEDIATE;
   made->leases = made->leases && made->stack.rules[0].lease_us > 0 && !made->held;
-  made->direct = !made->leases && made->limits_us == 0 && !made->shared &&
-                 made->settings.traits & WEIR_TRAIT_IMMEDIATE &&
+  made->direct = !made->leases && made->limits_us == 0 && !made->shared && immediate &&
                  made->settings.traits & WEIR_TRAIT_IDENTITY;
-  made->refills = made->leases && !made->shared && !(made->settings.traits & WEIR_TRAIT_IMMEDIATE);
+  made->refills = made->leases && !made->shared && !immediate;
   made->renews = (made->refills || made->held) && weir_renewer_init(&made->renewer);
   made->refills = made->refills && made->renews;
   if (made->leases) weir_lease_init(&made->lease, &made->stack, &made->settings);
@@ -220,6 +222,14 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->known = made->leases ? &weir_lease_stand_in : &weir_denial_stand_in;
   made->other = &weir_account_stand_in;
   made->bare_groups = made->known->wrap == NULL && made->limits_us == 0 && !made->shared;
+}
+
+weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
+  made->process = weir_process_number;
+  read_rules(made);
+  bool prepared = prepare_prefixes(made);
+  weir_limiter_guard_clock(made);
+  choose_ways(made);
   if (made->memo_keys == 0) made->memo_keys = keys_worth_remembering(made);
   made->table = create_table(made);
   if (made->table != NULL) made->denials = weir_table_denials(made->table);
@@ -233,11 +243,26 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
 }
 
 /* In this order: what the options say decides how the rules are read, and both what the store must
- * be able to do. Others on the store learn of it last, once it could decide. */
+ * be able to do. */
+static weir_status read_options_and_rules(weir_limiter *made, const char *rules,
+                                          const weir_limiter_options *options,
+                                          weir_message *message) {
+  uint32_t processes;
+  weir_status status =
+      weir_limiter_configure(made, options, made->store->timeout_us, &processes, message);
+  if (status != WEIR_OK) return status;
+  made->text = strdup(rules);
+  if (made->text == NULL) return weir_no_memory(message);
+  status = weir_stack_parse(made->text, processes, &made->stack, message);
+  if (status == WEIR_OK) status = weir_limiter_check_store(made, message);
+  if (status == WEIR_OK) status = weir_limiter_check_limits(made, message);
+  return status;
+}
+
+/* Others on the store learn of it last, once it could decide. */
 weir_status weir_limiter_create(weir_store *store, const char *rules,
                                 const weir_limiter_options *options, weir_limiter **limiter,
                                 weir_message *message) {
-  uint32_t processes;
   weir_status status;
   *limiter = NULL;
   if (store == NULL || rules == NULL) {
@@ -249,12 +274,7 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   weir_limiter *made = weir_limiter_allocate(WEIR_RULES_MOST);
   if (made == NULL) return weir_no_memory(message);
   made->store = store;
-  status = weir_limiter_configure(made, options, store->timeout_us, &processes, message);
-  made->text = strdup(rules);
-  if (status == WEIR_OK && made->text == NULL) status = weir_no_memory(message);
-  if (status == WEIR_OK) status = weir_stack_parse(made->text, processes, &made->stack, message);
-  if (status == WEIR_OK) status = weir_limiter_check_store(made, message);
-  if (status == WEIR_OK) status = weir_limiter_check_limits(made, message);
+  status = read_options_and_rules(made, rules, options, message);
   weir_limiter *fitted = NULL; /* nobody has seen it yet */
   if (status == WEIR_OK) fitted = realloc(made, bytes_of(made->stack.count));
   if (status == WEIR_OK && fitted == NULL) status = weir_no_memory(message);
