@@ -113,7 +113,9 @@ static bool leave_together(const weir_limiter *limiter, const weir_settlement *c
   return rides;
 }
 
-static bool ride(const weir_limiter *limiter, weir_settlement *carrier, weir_settlement *rider) {
+/* Both go one way, up or down, and are charged as one request would be. */
+static bool may_ride(const weir_limiter *limiter, const weir_settlement *carrier,
+                     const weir_settlement *rider) {
   bool up = false;
   bool down = false;
   for (size_t i = 0; i < limiter->stack.count; i++) {
@@ -129,6 +131,11 @@ static bool ride(const weir_limiter *limiter, weir_settlement *carrier, weir_set
   for (size_t i = 0; rides && down && i < limiter->stack.count; i++)
     rides = has_place_of(&limiter->stack.rules[i], carrier->request->claim.ask.at_us,
                          rider->request->claim.ask.at_us);
+  return rides;
+}
+
+static bool ride(const weir_limiter *limiter, weir_settlement *carrier, weir_settlement *rider) {
+  bool rides = may_ride(limiter, carrier, rider);
   for (size_t i = 0; rides && i < limiter->stack.count; i++)
     carrier->asked[i] += rider->asked[i]; /* 1024 times 2^31 at most */
   if (rides) rider->carrier = carrier;
