@@ -649,9 +649,8 @@ static void finish(weir_call *call, weir_group *group) {
 /* --- leading -----------------------------------------------------------------------------------
  */
 
-/* Round after round of all that have planned something; where all that are left pause, until the
- * first of them may go on. */
-void weir_call_lead(weir_call *first) {
+/* Each call takes the groups whose keys it leads. */
+static void take_groups(weir_call *first) {
   for (weir_call *call = first; call != NULL; call = call->also) {
     weir_call_clear(call);
     if (call->limiter->known->begin != NULL) call->limiter->known->begin(call);
@@ -661,6 +660,12 @@ void weir_call_lead(weir_call *first) {
         take_group(call, request);
     }
   }
+}
+
+/* Round after round of all that have planned something; where all that are left pause, until the
+ * first of them may go on. */
+void weir_call_lead(weir_call *first) {
+  take_groups(first);
   for (;;) {
     bool has_planned = false;
     bool pauses = false;
