@@ -546,6 +546,24 @@ static void settle_next(weir_call *call, weir_group *group) {
   end_refill(group, ahead->verdict.status);
 }
 
+/* Figures that were made before the lease was granted do not count what was held: that is room. It
+ * may cover a request that was denied or has no answer: some did not take of it, as too little was
+ * known for their figures, or as they may wait. */
+static void cover(weir_limiter *limiter, const weir_group *group, const weir_lease *lease,
+                  int64_t now_us) {
+  weir_memo_entry *entry = group->entry;
+  for (weir_claim *request = group->requests; request != NULL; request = request->next)
+    if (request->ask.limit == 0 && request->verdict.status == WEIR_OK &&
+        request->verdict.decision.remaining != WEIR_NOT_KNOWN)
+      add_room(lease, request, weir_stock_room(entry->leased->stock, now_us, request->ask.class));
+  for (weir_claim *request = group->requests; request != NULL; request = request->next) {
+    bool admitted = request->verdict.status == WEIR_OK && request->verdict.decision.allowed;
+    if (!may_use(request) || request->ask.up_to || admitted) continue;
+    if (use(limiter, entry, now_us, true, request))
+      request->verdict.away = request->verdict.gone = false;
+  }
+}
+
 static void settle(weir_call *call, weir_group *group) {
   weir_limiter *limiter = call->limiter;
   weir_memo_entry *entry = group->entry;
@@ -569,20 +587,7 @@ static void settle(weir_call *call, weir_group *group) {
   weir_stock_release(stock, &limiter->lease, now_us);
   drop_if_barred(limiter, entry);
 
-  /* Figures that were made before the lease was granted do not count what was held: that is room. It
-   * may cover a request that was denied or has no answer: some did not take of it, as too little was
-   * known for their figures, or as they may wait. */
-  for (weir_claim *request = group->requests; request != NULL; request = request->next)
-    if (request->ask.limit == 0 && request->verdict.status == WEIR_OK &&
-        request->verdict.decision.remaining != WEIR_NOT_KNOWN)
-      add_room(lease, request, weir_stock_room(stock, now_us, request->ask.class));
-  for (weir_claim *request = group->requests; request != NULL; request = request->next) {
-    bool admitted = request->verdict.status == WEIR_OK && request->verdict.decision.allowed;
-    if (!may_use(request) || request->ask.up_to || admitted) continue;
-    if (use(limiter, entry, now_us, true, request))
-      request->verdict.away = request->verdict.gone = false;
-  }
-
+  cover(limiter, group, lease, now_us);
   int64_t got = (granted ? ahead->verdict.charge : 0) + again;
   grant(limiter, group, now_us, got, class);
   stock->due_us = 0;
