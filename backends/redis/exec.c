@@ -315,6 +315,21 @@ static bool find_standby(weir_redis_call *call, size_t i) {
   return true;
 }
 
+/* The node that was asked in place of one that does not answer names that one all the same. So no
+ * other is there, and nothing was executed: it is as if the node had been asked alone. */
+static void end_without_heir(const weir_redis_call *call, size_t i) {
+  weir_redis_nodes *nodes = call->store->nodes;
+  unsigned node = call->attempts[i].node;
+  weir_server_state state = {.size = sizeof state};
+  weir_wire *wire = weir_redis_nodes_hold(nodes, node);
+  call->operations[i].outcome = WEIR_NOT_SENT;
+  if (wire == NULL) return;
+  weir_wire_read_server(wire, &state);
+  weir_message_set(call->message, "%s: not answering (last: %.300s), and the others name no heir",
+                   state.name, state.last_error.text);
+  weir_redis_nodes_release(nodes, node);
+}
+
 /* Where an operation goes after this round; whether that is a hop more. */
 static bool redirect(weir_redis_call *call, size_t i) {
   weir_operation *operation = &call->operations[i];
@@ -329,17 +344,7 @@ static bool redirect(weir_redis_call *call, size_t i) {
   if (operation->outcome == WEIR_NOT_SENT && !operation->late) return find_standby(call, i);
   if (down && !stood_in && find_standby(call, i)) return true;
   if (moved && call->silent && attempt->node == call->away) {
-    /* The node that was asked in place of one that does not answer names that one all the same. So
-     * no other is there, and nothing was executed: it is as if the node had been asked alone. */
-    weir_redis_nodes *nodes = call->store->nodes;
-    weir_server_state state = {.size = sizeof state};
-    weir_wire *wire = weir_redis_nodes_hold(nodes, attempt->node);
-    operation->outcome = WEIR_NOT_SENT;
-    if (wire == NULL) return false;
-    weir_wire_read_server(wire, &state);
-    weir_message_set(call->message, "%s: not answering (last: %.300s), and the others name no heir",
-                     state.name, state.last_error.text);
-    weir_redis_nodes_release(nodes, attempt->node);
+    end_without_heir(call, i);
   } else if (down) {
     give_up(call, i,
             "the cluster is down: the slot has no owner, or the node cannot reach enough of the "
@@ -419,45 +424,67 @@ __attribute__((noinline)) static void meet_strangers(weir_redis_call *call) {
 /* --- an exec -----------------------------------------------------------------------------------
  */
 
+/* A sum that was answered was asked about, or mended, or needed neither: its key has a TTL. After a
+ * total of 0 the next one is a delta again, and would cost a round trip to ask about. */
+static void note_lifetime(weir_redis_store *store, const weir_operation *operation,
+                          const weir_redis_attempt *attempt) {
+  bool stands = operation->outcome == WEIR_DONE && operation->value != 0;
+  if (stands && (attempt->facts & WEIR_FACT_SEEN) == 0 && weir_redis_may_be_seen(operation))
+    weir_redis_seen_note(store->seen, operation);
+  else if (!stands && operation->outcome != WEIR_FULL)
+    weir_redis_seen_forget(store->seen, operation);
+}
+
+/* Of a GET that was asked for in an MGET, and then alone. */
+static void note_parting(weir_redis_store *store, const weir_operation *operation,
+                         const weir_redis_attempt *attempt) {
+  if (attempt->unjoined) atomic_store_explicit(&store->unjoined, true, memory_order_relaxed);
+  if (operation->outcome != WEIR_DONE) weir_redis_seen_forget(store->seen, operation);
+}
+
+/* A key that holds what is no integer is read with care until it was found in order: absent, or
+ * added to. (A short GET that finds an integer proves nothing: it cannot tell zero bytes behind
+ * the digits from the end.) So is one that was not answered for in time: a GET of it may be
+ * what kept the server busy. */
+static void note_type(weir_redis_store *store, const weir_operation *operation,
+                      const weir_redis_attempt *attempt) {
+  weir_outcome outcome = operation->outcome;
+  bool get = operation->kind == WEIR_GET;
+  bool foreign = (attempt->facts & WEIR_FACT_FOREIGN) != 0;
+  bool unanswered = outcome == WEIR_UNKNOWN;
+  if ((attempt->facts & WEIR_FACT_BARRED) != 0)
+    atomic_store_explicit(&store->barred, true, memory_order_relaxed);
+  if (foreign || (unanswered && get))
+    atomic_store_explicit(&store->wary, WARY_GETS, memory_order_relaxed);
+  if (foreign || unanswered)
+    weir_redis_seen_note(store->suspects, operation);
+  else if (outcome == WEIR_ABSENT || outcome == WEIR_FULL || (outcome == WEIR_DONE && !get))
+    weir_redis_seen_forget(store->suspects, operation);
+}
+
 /* What is known of the keys from now on. */
 static void end(const weir_redis_call *call) {
   weir_redis_store *store = call->store;
   for (size_t i = 0; i < call->count; i++) {
     const weir_operation *operation = &call->operations[i];
-    uint32_t facts = call->attempts[i].facts;
-    weir_outcome outcome = operation->outcome;
-    bool get = operation->kind == WEIR_GET;
-    bool sum = operation->kind == WEIR_ADD || (operation->kind == WEIR_SUB && !operation->raised);
-
-    /* A sum that was answered was asked about, or mended, or needed neither: its key has a TTL.
-     * After a total of 0 the next one is a delta again, and would cost a round trip to ask about.
-     */
-    bool stands = sum && outcome == WEIR_DONE && operation->value != 0;
-    if (stands && (facts & WEIR_FACT_SEEN) == 0 && weir_redis_may_be_seen(operation))
-      weir_redis_seen_note(store->seen, operation);
-    else if (!stands && outcome != WEIR_FULL && (sum || operation->kind == WEIR_DROP))
-      weir_redis_seen_forget(store->seen, operation);
-
-    /* A key that holds what is no integer is read with care until it was found in order: absent, or
-     * added to. (A short GET that finds an integer proves nothing: it cannot tell zero bytes behind
-     * the digits from the end.) So is one that was not answered for in time: a GET of it may be
-     * what kept the server busy. */
-    if (!sum && (!get || operation->raised)) continue;
-    if (call->attempts[i].parted) {
-      if (call->attempts[i].unjoined)
-        atomic_store_explicit(&store->unjoined, true, memory_order_relaxed);
-      if (outcome != WEIR_DONE) weir_redis_seen_forget(store->seen, operation);
+    const weir_redis_attempt *attempt = &call->attempts[i];
+    if (operation->raised) continue;
+    switch (operation->kind) {
+      case WEIR_ADD:
+      case WEIR_SUB:
+        note_lifetime(store, operation, attempt);
+        note_type(store, operation, attempt);
+        break;
+      case WEIR_GET:
+        if (attempt->parted) note_parting(store, operation, attempt);
+        note_type(store, operation, attempt);
+        break;
+      case WEIR_DROP:
+        weir_redis_seen_forget(store->seen, operation);
+        break;
+      default: /* of their keys nothing is kept */
+        break;
     }
-    bool foreign = (facts & WEIR_FACT_FOREIGN) != 0;
-    bool unanswered = outcome == WEIR_UNKNOWN;
-    if ((facts & WEIR_FACT_BARRED) != 0)
-      atomic_store_explicit(&store->barred, true, memory_order_relaxed);
-    if (foreign || (unanswered && get))
-      atomic_store_explicit(&store->wary, WARY_GETS, memory_order_relaxed);
-    if (foreign || unanswered)
-      weir_redis_seen_note(store->suspects, operation);
-    else if (outcome == WEIR_ABSENT || outcome == WEIR_FULL || (outcome == WEIR_DONE && !get))
-      weir_redis_seen_forget(store->suspects, operation);
   }
 }
 
