@@ -86,6 +86,21 @@ static bool parse_number(const char *text, size_t length, int64_t *number) {
   return true;
 }
 
+/* A string of 1 to 99 bytes, as read_common() has it. */
+static size_t read_short_string(weir_redis_reply *reply, const char *bytes, size_t length) {
+  if (bytes[1] < '1' || bytes[1] > '9') return 0;
+  size_t size = (size_t)(bytes[1] - '0'), at = 2; /* of one digit or two */
+  if (bytes[at] >= '0' && bytes[at] <= '9') size = size * 10 + (size_t)(bytes[at++] - '0');
+  if (length < at + size + 4 || memcmp(bytes + at, "\r\n", 2) != 0 ||
+      memcmp(bytes + at + 2 + size, "\r\n", 2) != 0)
+    return 0;
+  reply->kind = WEIR_REPLY_STRING;
+  reply->length = size;
+  memcpy(reply->text, bytes + at + 2, size);
+  reply->text[size] = '\0';
+  return at + size + 4;
+}
+
 /* The whole replies that decisions are made of, without the way through hiredis: an integer, a
  * short string, nil, OK. Returns how long it is; 0: not one of these, not whole, or not in the form
  * in which a server writes them. */
@@ -116,17 +131,7 @@ static size_t read_common(weir_redis_reply *reply, const char *bytes, size_t len
     memcpy(reply->text, "OK", sizeof "OK");
     return sizeof ok - 1;
   }
-  if (bytes[0] != '$' || bytes[1] < '1' || bytes[1] > '9') return 0;
-  size_t size = (size_t)(bytes[1] - '0'), at = 2; /* of one digit or two */
-  if (bytes[at] >= '0' && bytes[at] <= '9') size = size * 10 + (size_t)(bytes[at++] - '0');
-  if (length < at + size + 4 || memcmp(bytes + at, "\r\n", 2) != 0 ||
-      memcmp(bytes + at + 2 + size, "\r\n", 2) != 0)
-    return 0;
-  reply->kind = WEIR_REPLY_STRING;
-  reply->length = size;
-  memcpy(reply->text, bytes + at + 2, size);
-  reply->text[size] = '\0';
-  return at + size + 4;
+  return bytes[0] == '$' ? read_short_string(reply, bytes, length) : 0;
 }
 
 static weir_reading parse(weir_redis_parser *parser, const char *bytes, size_t length) {
