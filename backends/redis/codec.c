@@ -438,6 +438,25 @@ void weir_redis_go_again(weir_redis_attempt *attempt) {
                     WEIR_FACT_BARRED | WEIR_FACT_PLAIN;
 }
 
+static const conclusion *conclusion_of(const weir_operation *operation,
+                                       const weir_redis_attempt *attempt, uint32_t facts) {
+  const conclusion *row = conclusions;
+  while (row->stage != attempt->stage || (row->kinds >> operation->kind & 1) == 0 ||
+         (row->outcomes >> operation->outcome & 1) == 0 || (facts & row->facts) != row->facts)
+    row++;
+  return row;
+}
+
+/* In doubt since an attempt whose message is gone: only the cause was kept. */
+static void explain_doubt(const weir_operation *operation, const weir_redis_attempt *attempt,
+                          weir_message *message) {
+  bool unseeded = (attempt->facts & WEIR_FACT_UNSEEDED) != 0;
+  weir_redis_step step = unseeded ? WEIR_STEP_SET_SEED : WEIR_STEP_PEXPIRE;
+  if (unseeded || message->text[0] == '\0')
+    weir_redis_refusal_explain(attempt->cause - 1U, weir_redis_commands[step].name, operation, NULL,
+                               message);
+}
+
 void weir_redis_conclude(weir_operation *operation, weir_redis_attempt *attempt,
                          weir_message *message) {
   int64_t own = operation->kind == WEIR_SUB ? -operation->delta : operation->delta;
@@ -454,11 +473,7 @@ void weir_redis_conclude(weir_operation *operation, weir_redis_attempt *attempt,
     attempt->stage = WEIR_STAGE_SETTLED;
     return;
   }
-  const conclusion *row = conclusions;
-  while (row->stage != attempt->stage || (row->kinds >> operation->kind & 1) == 0 ||
-         (row->outcomes >> operation->outcome & 1) == 0 || (facts & row->facts) != row->facts)
-    row++;
-
+  const conclusion *row = conclusion_of(operation, attempt, facts);
   bool mended = attempt->stage == WEIR_STAGE_MEND && operation->outcome == WEIR_DONE;
   bool may_owe = first && (row->facts & (WEIR_FACT_BARE | WEIR_FACT_UNASKED | WEIR_FACT_SEEN)) != 0;
   if (may_owe && (facts & OWN_TOTAL) != 0) attempt->facts |= WEIR_FACT_OWED;
@@ -466,14 +481,7 @@ void weir_redis_conclude(weir_operation *operation, weir_redis_attempt *attempt,
   attempt->stage = row->next_stage;
   if (row->outcome != AS_IT_IS) operation->outcome = (weir_outcome)row->outcome;
   if (first && attempt->stage == WEIR_STAGE_FIRST) weir_redis_go_again(attempt);
-  if (first || operation->outcome != WEIR_UNKNOWN) return;
-
-  /* In doubt since an attempt whose message is gone: only the cause was kept. */
-  bool unseeded = (attempt->facts & WEIR_FACT_UNSEEDED) != 0;
-  weir_redis_step step = unseeded ? WEIR_STEP_SET_SEED : WEIR_STEP_PEXPIRE;
-  if (unseeded || message->text[0] == '\0')
-    weir_redis_refusal_explain(attempt->cause - 1U, weir_redis_commands[step].name, operation, NULL,
-                               message);
+  if (!first && operation->outcome == WEIR_UNKNOWN) explain_doubt(operation, attempt, message);
 }
 
 /* --- several GETs that are one MGET --------------------------------------------------------------
