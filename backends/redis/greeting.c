@@ -68,19 +68,26 @@ static const char *expected(const weir_greeting *greeting) {
   return greeting->step == login->count && is_asking(greeting) ? "select" : "ping";
 }
 
-/* One line: a status or an error; what is neither reads as an empty status. */
-static weir_greeting_answer receive(weir_greeting *greeting, const char *line, size_t length,
-                                    weir_message *message) {
-  const weir_redis_login *login = greeting->settings;
-  const char *name = expected(greeting);
+/* A status or an error; what is neither reads as an empty status. */
+static weir_redis_reply read_line(const char *line, size_t length) {
   bool error = line[0] == '-';
-  bool ping = strcmp(name, "ping") == 0;
-  bool asked = is_asking(greeting) && greeting->step == login->count;
   weir_redis_reply reply = {.kind = error ? WEIR_REPLY_ERROR : WEIR_REPLY_STATUS};
   if (length >= 3 && (error || line[0] == '+')) {
     reply.length = length - 3 < WEIR_REPLY_TEXT_MOST ? length - 3 : WEIR_REPLY_TEXT_MOST;
     memcpy(reply.text, line + 1, reply.length);
   }
+  return reply;
+}
+
+/* What one line of the server's says of the command that it answers. */
+static weir_greeting_answer receive(weir_greeting *greeting, const char *line, size_t length,
+                                    weir_message *message) {
+  const weir_redis_login *login = greeting->settings;
+  const char *name = expected(greeting);
+  bool ping = strcmp(name, "ping") == 0;
+  bool asked = is_asking(greeting) && greeting->step == login->count;
+  weir_redis_reply reply = read_line(line, length);
+  bool error = reply.kind == WEIR_REPLY_ERROR;
   greeting->step++;
   if (asked) { /* a server knows SELECT, whether or not this user may say it */
     bool knows = !error || weir_redis_reply_starts(&reply, "NOPERM");
