@@ -135,11 +135,24 @@ static bool has_code(const meta_reply *reply, const char *code) {
   return memcmp(reply->code, code, 2) == 0;
 }
 
+/* What a code without a value, other than HD, means to the kinds that may have it as an answer. */
+static const struct {
+  char code[3];
+  unsigned kinds; /* bits */
+  weir_outcome outcome;
+} meanings[] = {
+    {"EN", 1U << WEIR_GET, WEIR_ABSENT},
+    {"NF", 1U << WEIR_SUB | 1U << WEIR_SWAP | 1U << WEIR_DROP, WEIR_ABSENT},
+    {"EX", 1U << WEIR_SWAP, WEIR_CONFLICT},
+    {"NS", 1U << WEIR_CREATE, WEIR_CONFLICT},
+    /* The server found no room to create or store the item. */
+    {"NS", 1U << WEIR_ADD | 1U << WEIR_SWAP | 1U << WEIR_PUT, WEIR_REFUSED},
+};
+
 /* Codes without a value. False: this command cannot have that answer. */
 static bool apply_code(weir_wire_command *command, const meta_reply *reply, weir_message *message) {
   weir_operation *operation = &command->operation;
   weir_operation_kind kind = operation->kind;
-  bool found_not = has_code(reply, "NF");
   if (has_code(reply, "HD") && reply->has_opaque) {
     bool versioned = kind == WEIR_CREATE || kind == WEIR_SWAP;
     if (reply->has_version != versioned) return false;
@@ -147,23 +160,14 @@ static bool apply_code(weir_wire_command *command, const meta_reply *reply, weir
     operation->outcome = WEIR_DONE;
     return versioned || kind == WEIR_PUT || kind == WEIR_DROP;
   }
-  if ((found_not && (kind == WEIR_SUB || kind == WEIR_SWAP || kind == WEIR_DROP)) ||
-      (has_code(reply, "EN") && kind == WEIR_GET)) {
-    operation->outcome = WEIR_ABSENT;
+  for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
+    if (!has_code(reply, meanings[i].code) || (meanings[i].kinds >> kind & 1U) == 0) continue;
+    operation->outcome = meanings[i].outcome;
+    if (operation->outcome == WEIR_REFUSED)
+      weir_message_set(message, "the server did not store the item (NS)");
     return true;
   }
-  if ((has_code(reply, "NS") && kind == WEIR_CREATE) ||
-      (has_code(reply, "EX") && kind == WEIR_SWAP)) {
-    operation->outcome = WEIR_CONFLICT;
-    return true;
-  }
-  /* The server found no room to create or store the item. */
-  if (!has_code(reply, "NS") || (kind != WEIR_ADD && kind != WEIR_SWAP && kind != WEIR_PUT)) {
-    return false;
-  }
-  operation->outcome = WEIR_REFUSED;
-  weir_message_set(message, "the server did not store the item (NS)");
-  return true;
+  return false;
 }
 
 static weir_reading take_value(weir_wire_command *command, const meta_reply *reply,
