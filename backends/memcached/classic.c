@@ -148,6 +148,26 @@ static weir_reading take_value(weir_wire_command *command, const weir_line *line
   return WEIR_READING_REPLY; /* END follows */
 }
 
+/* One of the touches that follow: the first renews where the operation does, any other looks. */
+static weir_reading take_touch(weir_wire_command *command, const weir_line *line, unsigned touches,
+                               weir_message *message) {
+  weir_operation *operation = &command->operation;
+  weir_reading reading = command->replies == 1 && is_renewed(command)
+                             ? weir_touch_read(operation, line, "TOUCHED", "NOT_FOUND", message)
+                             : weir_look_read(operation, line, "TOUCHED", "NOT_FOUND", message);
+  return reading == WEIR_READING_DONE && command->replies < touches ? WEIR_READING_REPLY : reading;
+}
+
+/* A GET is answered by the value, if there is one, and END. */
+static weir_reading take_found(weir_wire_command *command, const weir_line *line, const char *data,
+                               size_t length, size_t *taken, weir_message *message) {
+  bool ends = weir_line_is(line, "END");
+  if (command->replies > 0) return ends ? WEIR_READING_DONE : WEIR_READING_BROKEN;
+  if (!ends) return take_value(command, line, data, length, taken, message);
+  command->operation.outcome = WEIR_ABSENT;
+  return WEIR_READING_DONE;
+}
+
 static weir_reading decode(weir_wire_command *command, const char *bytes, size_t length,
                            size_t *taken, weir_message *message) {
   weir_operation *operation = &command->operation;
@@ -158,25 +178,13 @@ static weir_reading decode(weir_wire_command *command, const char *bytes, size_t
   if (line.bad) return WEIR_READING_BROKEN;
   if (line.taken == 0) return WEIR_READING_MORE;
   *taken = line.taken;
-  if (touches > 0 && command->replies > 0) {
-    weir_reading reading = command->replies == 1 && is_renewed(command)
-                               ? weir_touch_read(operation, &line, "TOUCHED", "NOT_FOUND", message)
-                               : weir_look_read(operation, &line, "TOUCHED", "NOT_FOUND", message);
-    return reading == WEIR_READING_DONE && command->replies < touches ? WEIR_READING_REPLY
-                                                                      : reading;
-  }
+  if (touches > 0 && command->replies > 0) return take_touch(command, &line, touches, message);
   if (weir_reply_is_error(operation, &line, carries_data(command), &stray, message)) {
     if (stray) return WEIR_READING_LAST;
     return touches > 0 ? WEIR_READING_REPLY : WEIR_READING_DONE;
   }
-  if (operation->kind == WEIR_GET) {
-    if (weir_line_is(&line, "END")) { /* behind the value, if there is one */
-      if (command->replies == 0) operation->outcome = WEIR_ABSENT;
-      return WEIR_READING_DONE;
-    }
-    if (command->replies > 0) return WEIR_READING_BROKEN;
-    return take_value(command, &line, bytes + line.taken, length - line.taken, taken, message);
-  }
+  if (operation->kind == WEIR_GET)
+    return take_found(command, &line, bytes + line.taken, length - line.taken, taken, message);
   if (counts && line.length > 0 && line.text[0] >= '0' && line.text[0] <= '9') {
     weir_value_read(operation, line.text, line.length, message);
     if (operation->outcome != WEIR_DONE) return WEIR_READING_BROKEN;
