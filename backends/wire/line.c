@@ -306,33 +306,44 @@ static bool begin(weir_wire_line *line, weir_connection_ask ask, int64_t now_us,
   return true;
 }
 
-/* Tells what came of it: `moved` as the system call returned it, with its errno in event->error. A
- * receive that waits may end with EINTR. */
-static void tell(weir_wire_line *line, weir_connection_ask ask, ssize_t moved, short revents,
-                 weir_tls_hands hands, weir_event *event) {
+/* What a look at the socket found. */
+static void tell_look(const weir_wire_line *line, ssize_t moved, short revents, weir_event *event) {
+  bool unread = line->connection->unread;
+  event->kind = moved > 0 || unread ? WEIR_EVENT_SOCKET : WEIR_EVENT_TIME;
+  /* TLS may have waited to write before it could read. */
+  event->readable = unread || line->session != NULL || (moved > 0 && (revents & ~POLLOUT) != 0);
+  event->unix_s = (int64_t)time(NULL);
+}
+
+/* How much was sent or received. A receive that waits may end with EINTR; one of no bytes says that the
+ * server hung up. */
+static void tell_moved(const weir_wire_line *line, bool receives, ssize_t moved,
+                       weir_event *event) {
   bool blocked = moved < 0 && (event->error == EAGAIN || event->error == EWOULDBLOCK ||
-                               (event->error == EINTR && ask == WEIR_ASK_RECEIVE));
-  if (ask == WEIR_ASK_RECEIVE && (moved > 0 || blocked)) {
-    event->kind = WEIR_EVENT_RECEIVED;
+                               (event->error == EINTR && receives));
+  if (blocked || moved > 0 || (moved == 0 && !receives)) {
+    event->kind = receives ? WEIR_EVENT_RECEIVED : WEIR_EVENT_SENT;
     event->amount = blocked ? 0 : (size_t)moved;
-    event->more = !blocked && line->session != NULL && weir_tls_session_holds(line->session);
-  } else if (ask == WEIR_ASK_SEND && (moved >= 0 || blocked)) {
-    event->kind = WEIR_EVENT_SENT;
-    event->amount = blocked ? 0 : (size_t)moved;
-  } else if (ask == WEIR_ASK_WAIT) {
-    bool unread = line->connection->unread;
-    event->kind = moved > 0 || unread ? WEIR_EVENT_SOCKET : WEIR_EVENT_TIME;
-    /* TLS may have waited to write before it could read. */
-    event->readable = unread || line->session != NULL || (moved > 0 && (revents & ~POLLOUT) != 0);
-    event->unix_s = (int64_t)time(NULL);
+    if (receives)
+      event->more = !blocked && line->session != NULL && weir_tls_session_holds(line->session);
+  } else {
+    event->sending = !receives;
+    if (moved == 0) event->kind = WEIR_EVENT_HUNG_UP;
+    if (line->session != NULL) event->fault = weir_tls_session_fault(line->session);
+  }
+}
+
+/* Tells what came of it: `moved` as the system call returned it, with its errno in event->error. */
+static void tell(const weir_wire_line *line, weir_connection_ask ask, ssize_t moved, short revents,
+                 weir_tls_hands hands, weir_event *event) {
+  if (ask == WEIR_ASK_WAIT) {
+    tell_look(line, moved, revents, event);
   } else if (ask == WEIR_ASK_SHAKE) {
     if (hands != WEIR_TLS_REFUSED)
       event->kind = hands == WEIR_TLS_SHAKEN ? WEIR_EVENT_SHAKEN : WEIR_EVENT_SHAKING;
     event->fault = line->fault.text;
   } else {
-    event->sending = ask == WEIR_ASK_SEND;
-    if (moved == 0) event->kind = WEIR_EVENT_HUNG_UP;
-    if (line->session != NULL) event->fault = weir_tls_session_fault(line->session);
+    tell_moved(line, ask == WEIR_ASK_RECEIVE, moved, event);
   }
 }
 
