@@ -167,6 +167,7 @@ typedef struct weir_frame {
   bool looks_at_back; /* what the take-back itself finds in its counter is part of that look */
   bool bounds;        /* the store may refuse what does not fit: charges have a bound */
   bool settles;       /* a settlement: an overrun is charged, and nothing follows what goes back */
+  bool refunds;       /* a refund: all that it names goes back */
   unsigned refusals;  /* by one, of this group */
   unsigned lost;      /* keys that were found to hold less than they must */
   int64_t now_us;     /* of this phase, and the stamp of its charge */
@@ -191,18 +192,17 @@ typedef struct weir_rule_state {
   int64_t ttl_us;                 /* how long its keys live */
 
   /* Begun anew with the frame's moment. */
-  int step;        /* within a phase; 0 at its begin */
-  bool charged;    /* the store confirmed the addition */
-  bool stays;      /* it got no answer, or could not go back: most likely it counts */
-  bool conflict;   /* others were faster: nothing was written */
-  bool full;       /* the store has refused the addition by its bound: nothing was written */
-  bool went_back;  /* some of it was given back */
-  bool tells;      /* in a take-back: wants rounds to tell others of it, behind what goes back */
-  bool gives_back; /* by its course: what goes back was charged earlier, at its request's stamp */
-  int64_t wanted;  /* what the takes that are open cost together */
-  int64_t charge;  /* cost that is added in this phase, of which ... */
-  int64_t unused;  /* ... this was not admitted and goes back */
-  int64_t place;   /* what is charged: a window's cell, a quota's start; else 0 */
+  int step;       /* within a phase; 0 at its begin */
+  bool charged;   /* the store confirmed the addition */
+  bool stays;     /* it got no answer, or could not go back: most likely it counts */
+  bool conflict;  /* others were faster: nothing was written */
+  bool full;      /* the store has refused the addition by its bound: nothing was written */
+  bool went_back; /* some of it was given back */
+  bool tells;     /* in a take-back: wants rounds to tell others of it, behind what goes back */
+  int64_t wanted; /* what the takes that are open cost together */
+  int64_t charge; /* cost that is added in this phase, of which ... */
+  int64_t unused; /* ... this was not admitted and goes back */
+  int64_t place;  /* what is charged: a window's cell, a quota's start; else 0 */
 
   /* Of a plain charge that fits: the largest cost that fitted; of rules with classes what was there by
    * estimate and in whole cells, and then with the requests that are told so far; and what each is told. */

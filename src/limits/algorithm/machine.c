@@ -39,7 +39,6 @@ static void machine_begin(weir_machine *machine, int64_t now_us) {
     weir_rule_state *r = &machine->rule_states[i];
     r->step = 0;
     r->charged = r->stays = r->conflict = r->full = r->went_back = r->tells = false;
-    r->gives_back = false;
     r->wanted = r->charge = r->unused = r->place = 0;
     memset(r->state, 0, r->method->state_bytes);
     r->method->begin(r);
@@ -672,6 +671,7 @@ weir_turn weir_machine_start(weir_machine *machine, int64_t now_us, const weir_m
   frame->looks_at_back = false;
   machine->course = courses[requests->ask.kind];
   frame->settles = machine->course->settles;
+  frame->refunds = machine->course->refunds;
   frame->believes_firm = machine->may_believe;
   frame->bounds =
       machine->may_bound && (frame->stack->class_count == 0 || machine_keeps_nothing(requests));

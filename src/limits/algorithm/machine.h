@@ -23,7 +23,7 @@ typedef struct weir_phase_row {
 typedef struct weir_course {
   weir_phase first;
   bool decides; /* its requests are admitted or denied: a charge of them can have a bound */
-  bool settles; /* weir_frame.settles */
+  bool settles, refunds; /* those of weir_frame */
 
   /* What is known from the outset: enters a later phase where the first can be left out; or NULL. */
   void (*begin)(weir_machine *machine);

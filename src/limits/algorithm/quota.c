@@ -116,9 +116,14 @@ static bool quota_is_ageing(const weir_rule_state *r) {
   return r->frame->now_us - memory->read_us > (spare_us > 0 ? spare_us / 2 : 0);
 }
 
+/* Whether what goes back was charged earlier, at the stamp of its request. */
+static bool quota_gives_back(const weir_rule_state *r) {
+  return r->frame->refunds || (r->frame->settles && r->frame->requests->ask.costs[r->index] < 0);
+}
+
 /* What goes back of a charge of this stamp; below 0: nothing does. */
 static int64_t quota_back_us(const weir_rule_state *r) {
-  return r->gives_back ? r->frame->requests->ask.at_us : -1;
+  return quota_gives_back(r) ? r->frame->requests->ask.at_us : -1;
 }
 
 /* Whether what the memo keeps is a window for now, and the one that was charged at that moment: a window
@@ -289,7 +294,7 @@ static void quota_look(weir_rule_state *r) {
   bool settles = r->frame->settles;
   if (state->counted) return;
   quota_ask_anew(r);
-  if (r->step++ == 0 && r->gives_back && !(settles && quota_covers(r, back_us)))
+  if (r->step++ == 0 && quota_gives_back(r) && !(settles && quota_covers(r, back_us)))
     quota_aim(r, quota_is_stamp(back_us) ? back_us : now_us);
   quota_find_window(r);
   if (settles && quota_is_stamp(back_us) && !state->over) {

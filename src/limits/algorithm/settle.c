@@ -25,11 +25,6 @@
 /* --- refunds -----------------------------------------------------------------------------------
  */
 
-static void refund_begin(weir_machine *machine) {
-  for (size_t i = 0; i < machine->frame.stack->count; i++)
-    machine->rule_states[i].gives_back = true;
-}
-
 static void refund_look_plan(weir_machine *machine, weir_rule_state *r) {
   if (weir_claim_cost(machine->frame.requests, r->index) != 0 && !r->method->refunds_unseen)
     r->method->plan(r, WEIR_PHASE_LOOK);
@@ -79,7 +74,7 @@ static void refund_back_end(weir_machine *machine) {
 
 const weir_course weir_refund_course = {
     .first = WEIR_PHASE_LOOK,
-    .begin = refund_begin,
+    .refunds = true,
     .doubt = weir_machine_doubt,
     .rows = {[WEIR_PHASE_LOOK] = {.plan = refund_look_plan,
                                   .round = weir_machine_answered,
@@ -157,7 +152,6 @@ static void settle_begin(weir_machine *machine) {
     weir_rule_state *r = &machine->rule_states[i];
     const weir_method *method = r->method;
     int64_t cost = request->ask.costs[i];
-    r->gives_back = cost < 0;
     if (request->ask.settlement != NULL) request->ask.settlement[i] = 0;
     if (cost == 0) continue;
     machine->open |= 1U << i;

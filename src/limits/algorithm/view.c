@@ -20,7 +20,7 @@ static inline void remember(const weir_view *view, size_t i, const weir_ask *ask
   frame->memo = NULL;
   frame->phase = WEIR_PHASE_LOOK;
   frame->blind = frame->believes_firm = frame->looks_at_old = frame->looks_at_back = false;
-  frame->bounds = frame->settles = false;
+  frame->bounds = frame->settles = frame->refunds = false;
   frame->refusals = frame->lost = 0;
   frame->now_us = view->now_us;
   frame->clock_us = 0;
@@ -38,7 +38,7 @@ static inline void remember(const weir_view *view, size_t i, const weir_ask *ask
   r->index = (uint32_t)i;
   r->ttl_us = 0;
   r->step = 0;
-  r->charged = r->stays = r->conflict = r->full = r->went_back = r->tells = r->gives_back = false;
+  r->charged = r->stays = r->conflict = r->full = r->went_back = r->tells = false;
   r->wanted = r->charge = r->unused = r->place = 0;
   r->used = r->whole = r->room = r->reset_after_us = 0;
 }
