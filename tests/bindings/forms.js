@@ -5,7 +5,7 @@
 const assert = require('assert');
 const fs = require('fs');
 const http = require('http');
-const { Store } = require('weir');
+const { Limiter, Store } = require('weir');
 const limit = require('weir/express');
 const weir = require('weir/fastify');
 
@@ -156,6 +156,22 @@ async function claims(express) {
   });
 }
 
+// What another has answered meanwhile goes back all the same, though no field can be set any more.
+async function early(express) {
+  const app = express();
+  const place = store();
+  app.get('/', (request, response, next) => response.send('ok') && next(), limit(place, '3/1h', { name: 'early', skipSuccessful: true, key: () => 'a' }));
+  app.use((error, request, response, next) => { assert.strictEqual(error.code, 'ERR_HTTP_HEADERS_SENT'); });
+  await served(app, async (ask, statuses) => {
+    assert.deepStrictEqual(await statuses(9, '/'), Array(9).fill(200));
+    const limiter = new Limiter(place, 'sliding-window:3/1h,name=early');
+    for (let i = 0; (await limiter.peek('a')).remaining < 3; i++) {
+      assert.ok(i < 1000, 'it stays charged');
+      await new Promise((resolve) => { setTimeout(resolve, 10); });
+    }
+  });
+}
+
 async function fastify() {
   const app = require('fastify')();
   const place = store();
@@ -189,6 +205,7 @@ async function main() {
     await names(express);
     await shapes(express);
     await claims(express);
+    await early(express);
     await away(express);
     await many(express);
   }

@@ -163,12 +163,13 @@ async function middleware() {
   // What was taken by one that has gone since is given back to it.
   let taken = '9/1h';
   const failing = new Gate(store, () => taken, { name: 'failing', skipFailed: true, key: () => 'a' });
-  const response = Object.assign(new EventEmitter(), { statusCode: 500, writableFinished: true });
+  const response = Object.assign(new EventEmitter(), { statusCode: 500, writableFinished: false });
   failing.finishWith(response, await failing.ask(request, request));
   for (let i = 0; i < 256; i++) {
     taken = `${1000 + i}/1h`;
     await failing.ask(request, request);
   }
+  response.writableFinished = true;
   response.emit('close');
   const again = new Limiter(store, 'sliding-window:9/1h,name=failing');
   for (let i = 0; (await again.peek('a')).remaining < 9; i++) {

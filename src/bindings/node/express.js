@@ -23,8 +23,8 @@ module.exports = function limit(store, rule, options) {
     gate.ask(request, request, whereOf(request)).then((answer) => {
       if (answer === null) return next();
       const { fields, refusal } = answer;
+      gate.finishWith(response, answer); // first: where the response was begun by another, setHeader() throws
       for (const [name, value] of Object.entries(fields)) response.setHeader(name, joined(response.getHeader(name), name, value));
-      gate.finishWith(response, answer);
       if (refusal === null) return next();
       if (gate.onDenied !== undefined) return gate.onDenied(request, response, refusal);
       response.statusCode = refusal.status;

@@ -19,8 +19,8 @@ function hook(gate) {
     const answer = await gate.ask(request, request.raw, whereOf(request));
     if (answer === null) return undefined;
     const { fields, refusal } = answer;
-    for (const [name, value] of Object.entries(fields)) reply.header(name, joined(reply.getHeader(name), name, value));
     gate.finishWith(reply.raw, answer);
+    for (const [name, value] of Object.entries(fields)) reply.header(name, joined(reply.getHeader(name), name, value));
     if (refusal === null) return undefined;
     if (gate.onDenied !== undefined) return gate.onDenied(request, reply, refusal);
     return reply.code(refusal.status).type(refusal.contentType).send(refusal.body);

@@ -151,8 +151,9 @@ class Refusal {
 }
 
 // The policy that denied: RateLimit begins with it, in quotes.
-function violatedPolicy(limiter, name, decision) {
-  return limiter.httpFields(name, decision, 'draft-10').RateLimit?.split('"')[1] ?? name;
+function violatedPolicy(limiter, name, decision, fields) {
+  const told = fields.RateLimit ?? limiter.httpFields(name, decision, 'draft-10').RateLimit;
+  return told?.split('"')[1] ?? name;
 }
 
 const hasTenants = (rules) => rules[0].algorithm === 'shared-window';
@@ -278,7 +279,7 @@ class Gate {
     if (decision.delay > 0) await new Promise((resolve) => { setTimeout(resolve, decision.delay * 1e3); });
     const policy = asked.class === undefined ? name : `${name}/${asked.class}`;
     const fields = limiter.httpFields(policy, decision, this.style);
-    const refusal = decision.allowed ? null : new Refusal(this, violatedPolicy(limiter, policy, decision), decision, fields, accept);
+    const refusal = decision.allowed ? null : new Refusal(this, violatedPolicy(limiter, policy, decision, fields), decision, fields, accept);
     return { fields, refusal, limiter, key, decision };
   }
 
@@ -293,7 +294,8 @@ class Gate {
         `a request that was not to count stays charged: ${error.message}`, { type: 'WeirWarning', code: 'WEIR_CHARGED' }))
         .finally(() => leave(used));
     };
-    if (response.destroyed) settle(); // its client has left while the store was asked
+    // Its client has left while the store was asked, or another has answered.
+    if (response.destroyed || response.writableFinished) settle();
     else response.once('close', settle);
   }
 }
