@@ -358,6 +358,24 @@ class Places(unittest.TestCase):
         async with reservation:
             await asyncio.sleep(60)
 
+    def test_what_is_reserved_as_a_loop_ends_goes_back(self):
+        with weir.Store("memory:") as store:
+            limiter, begun = weir.Limiter(store, "fixed-window:9/400d"), threading.Event()
+
+            def reserve():
+                begun.set()
+                time.sleep(0.2)
+                return limiter.reserve("a", 9)
+
+            async def leave():
+                task = asyncio.create_task(self.open(aio.Reservation(reserve)))
+                while not begun.is_set():
+                    await asyncio.sleep(0.01)
+                self.assertFalse(task.done())
+            asyncio.run(leave())
+            self.assertEqual(limiter.counts()["allowed"], 1)
+            self.assertEqual(limiter.peek("a").remaining, 9)
+
 
 def held_by(_):
     """Whether a worker of multiprocessing holds what its parent did."""

@@ -18,7 +18,7 @@ import queue
 import threading
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Dict, Generator, Iterable, List, Optional, Tuple, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, List, Optional, Tuple, TypeVar, Union
 
 from . import limiter as sync
 from . import native
@@ -176,6 +176,31 @@ class Store(stores.Store):
 Self = TypeVar("Self", bound="Reservation")
 
 
+class Asking:
+    """What a thread reserves for a task. Where the task was cancelled meanwhile the thread gives it back, or releases
+    the place that it entered: as a loop ends nobody else would."""
+
+    def __init__(self, reserve: Callable[[], sync.Reservation]):
+        self._reserve, self._lock = reserve, threading.Lock()
+        self._made: Optional[sync.Reservation] = None
+        self._was_left = False
+
+    def reserve(self) -> sync.Reservation:
+        made = self._reserve()
+        with self._lock:
+            self._made = made
+            was_left = self._was_left
+        if was_left:
+            made.__exit__(asyncio.CancelledError)
+        return made
+
+    def leave(self) -> Optional[sync.Reservation]:
+        """The task is gone. Answers what has been reserved for it by then."""
+        with self._lock:
+            self._was_left = True
+            return self._made
+
+
 class Reservation:
     """weir.Reservation, awaited: async with limiter.reserve("alice") as reserved: ..."""
 
@@ -191,11 +216,13 @@ class Reservation:
         return self
 
     async def _ask(self) -> sync.Reservation:
-        asked = asyncio.ensure_future(asyncio.to_thread(self._reserve))
+        asking = Asking(self._reserve)
         try:
-            return await asyncio.shield(asked)
+            return await asyncio.to_thread(asking.reserve)
         except asyncio.CancelledError:
-            asked.add_done_callback(give_back)
+            made = asking.leave()
+            if made is not None:
+                await asyncio.shield(asyncio.to_thread(made.__exit__, asyncio.CancelledError))
             raise
 
     def __bool__(self) -> bool:
@@ -255,12 +282,6 @@ class Place(Reservation):
 
     async def release(self) -> str:
         return await asyncio.to_thread(self._made.release)
-
-
-def give_back(asked: asyncio.Future) -> None:
-    """Gives back what a task reserved, or releases the place that it entered, that was cancelled meanwhile."""
-    if not asked.cancelled() and asked.exception() is None:
-        asked.get_loop().run_in_executor(None, asked.result().__exit__, asyncio.CancelledError)
 
 
 class Limiter:
