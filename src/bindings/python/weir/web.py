@@ -213,9 +213,9 @@ class Passed:
         self.is_finished = refusal is not None
 
 
-def violated_policy(limiter: Limiter, name: str, decision: Decision) -> str:
+def violated_policy(limiter: Limiter, name: str, decision: Decision, fields: Dict[str, str]) -> str:
     """The policy that denied: RateLimit begins with it, in quotes."""
-    told = limiter.http_fields(name, decision, "draft-10").get("RateLimit", "")
+    told = fields.get("RateLimit") or limiter.http_fields(name, decision, "draft-10").get("RateLimit")
     return told.split('"')[1] if told else name
 
 
@@ -345,7 +345,7 @@ class Gate:
         if answer.allowed:
             return Passed(limiter, key, answer, fields, None)
         return Passed(limiter, key, answer, fields,
-                      Refusal(self, seen, answer, fields, violated=violated_policy(limiter, name, answer)))
+                      Refusal(self, seen, answer, fields, violated=violated_policy(limiter, name, answer, fields)))
 
     def ask(self, seen: Seen) -> Optional[Passed]:
         """None: it is not limited. Sleeps what the rule asks for."""
