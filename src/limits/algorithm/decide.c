@@ -189,10 +189,11 @@ static void cut_payment(weir_machine *machine, weir_claim *request, unsigned rul
 /* --- after a look ------------------------------------------------------------------------------
  */
 
-/* It finds what it would find alone, where some behind it were admitted before. */
+/* It finds what it would find in its turn. By a first look nobody behind it was admitted yet. */
 static void decide_peek(weir_machine *machine, weir_claim *request) {
   unsigned rules = all_rules(machine->frame.stack);
-  count_behind(machine, request, rules, -1);
+  bool some_behind = machine->frame.phase != WEIR_PHASE_LOOK;
+  if (some_behind) count_behind(machine, request, rules, -1);
   if (request->ask.up_to) cut_to_room(machine, request, rules);
   unsigned denying = denying_rules(machine, request, rules);
   for (size_t i = 0; denying == 0 && i < machine->frame.stack->count; i++) {
@@ -201,7 +202,7 @@ static void decide_peek(weir_machine *machine, weir_claim *request) {
     if (cost > 0 && r->method->delaying != NULL) add_delay(r, request, cost);
   }
   settle(machine, request, denying);
-  count_behind(machine, request, rules, 1);
+  if (some_behind) count_behind(machine, request, rules, 1);
 }
 
 /* False: no rule has room for any of it, which settles it. */
