@@ -5,9 +5,8 @@
 #include "wire/line.h"
 
 /* A wake-up costs more than some yields, so a thread may stay awake for a near server. The kernel takes
- * a yield for a wish to wait: where other work wants the processor, staying awake does harm. Each
- * constant has earned its place in turns of tests/bench/crowd with and without it; docs/performance.md
- * has the figures. */
+ * a yield for a wish to wait: where other work wants the processor, staying awake does harm. What
+ * happens without one of them stands in docs/performance.md. */
 typedef struct weir_waiting_constants {
   unsigned crowd_slots; /* a crowd lasts for so many slots after its threads were too many */
   int yields;           /* of a follower in a crowd, before it sleeps */

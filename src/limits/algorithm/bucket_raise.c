@@ -428,7 +428,7 @@ static void raise_known(const weir_rule_state *r, weir_known *known) {
   weir_bucket_known(r, raise_ahead(r, values), known);
 }
 
-/* Mostly it is charged whole, and no place follows it. */
+/* A settlement is mostly charged whole, and no place follows it. */
 static const weir_settling_table raise_settling = {.blind = weir_always_blind,
                                                    .overrun = weir_bucket_settles};
 

@@ -25,7 +25,7 @@ typedef struct weir_course {
   bool decides; /* its requests are admitted or denied: a charge of them can have a bound */
   bool settles, refunds; /* those of weir_frame */
 
-  /* What is known from the outset: enters a later phase where the first can be left out; or NULL. */
+  /* Enters a later phase where the first can be left out; or NULL. */
   void (*begin)(weir_machine *machine);
 
   /* It has failed: makes of its memo what is still believed. */

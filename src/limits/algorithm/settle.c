@@ -149,7 +149,7 @@ static void settle_begin(weir_machine *machine) {
   machine->written = false;
   machine->open = 0;
   for (size_t i = 0; i < frame->stack->count; i++) {
-    weir_rule_state *r = &machine->rule_states[i];
+    const weir_rule_state *r = &machine->rule_states[i];
     const weir_method *method = r->method;
     int64_t cost = request->ask.costs[i];
     if (request->ask.settlement != NULL) request->ask.settlement[i] = 0;

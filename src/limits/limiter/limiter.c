@@ -184,7 +184,7 @@ static bool may_spare(const weir_stack *stack, size_t steered) {
 }
 
 /* What the rules say of all requests: what one may cost, and which go together. */
-static void read_rules(weir_limiter *made) {
+static void derive_from_rules(weir_limiter *made) {
   made->steered = weir_stack_steered(&made->stack);
   made->widest = &made->stack;
   if (made->steered < made->stack.count)
@@ -226,7 +226,7 @@ static void choose_ways(weir_limiter *made) {
 
 weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
   made->process = weir_process_number;
-  read_rules(made);
+  derive_from_rules(made);
   bool prepared = prepare_prefixes(made);
   weir_limiter_guard_clock(made);
   choose_ways(made);
@@ -244,9 +244,8 @@ weir_status weir_limiter_finish(weir_limiter *made, weir_message *message) {
 
 /* In this order: what the options say decides how the rules are read, and both what the store must
  * be able to do. */
-static weir_status read_options_and_rules(weir_limiter *made, const char *rules,
-                                          const weir_limiter_options *options,
-                                          weir_message *message) {
+static weir_status read_and_check(weir_limiter *made, const char *rules,
+                                  const weir_limiter_options *options, weir_message *message) {
   uint32_t processes;
   weir_status status =
       weir_limiter_configure(made, options, made->store->timeout_us, &processes, message);
@@ -274,7 +273,7 @@ weir_status weir_limiter_create(weir_store *store, const char *rules,
   weir_limiter *made = weir_limiter_allocate(WEIR_RULES_MOST);
   if (made == NULL) return weir_no_memory(message);
   made->store = store;
-  status = read_options_and_rules(made, rules, options, message);
+  status = read_and_check(made, rules, options, message);
   weir_limiter *fitted = NULL; /* nobody has seen it yet */
   if (status == WEIR_OK) fitted = realloc(made, bytes_of(made->stack.count));
   if (status == WEIR_OK && fitted == NULL) status = weir_no_memory(message);
