@@ -29,7 +29,7 @@ enum { PROCESSES = 6, LIMITERS = 2 * PROCESSES + 1, THREADS_MOST = 3, KEYS = 2, 
 enum { COST_MOST = 5, CALL_COST_MOST = KEYS * COST_MOST, MANY = 8 };
 enum { CLOCK_ERROR_US = 10000, ROUND_US = 500000, CUT_ROUND_US = 2500000, CUT_MOST_US = 300000 };
 enum { OPEN_US = 150000, PATIENCE_US = 60000000, FAILED_PAUSE_US = 1000 };
-enum { ENTRIES_MOST = 1 << 18, TEXT_BYTES = 256, KEY_BYTES = 64, ROUNDS_MOST = 100000 };
+enum { ENTRIES_MOST = 1 << 18, TEXT_BYTES = 512, KEY_BYTES = 64, ROUNDS_MOST = 100000 };
 
 /* What a round is made of. Limits are those of the first rule. */
 typedef struct draw {
@@ -96,7 +96,7 @@ enum { PLACES = 12 };
 
 /* Writes the rules with this limit. A bucket leases one part in 256 at the most: so it has a larger one. */
 static void write_rules(const draw *of, int64_t limit, char text[TEXT_BYTES]) {
-  char debt[KEY_BYTES] = "", most[KEY_BYTES] = "", second[TEXT_BYTES / 2] = "";
+  char debt[KEY_BYTES] = "", most[KEY_BYTES] = "", second[2 * KEY_BYTES] = "";
   const char *strict = of->strict ? ",strict" : "", *leases = of->leases ? ",lease=100ms" : "";
   const char *classes = of->has_classes ? ",classes=low:50%" : "";
   if (of->owes) snprintf(debt, sizeof debt, ",debt=%" PRId64, limit / 5);
