@@ -233,6 +233,104 @@ static void what_is_denied_goes_back(void **state) {
   fake_close(world);
 }
 
+/* --- takes and peeks in one list ---------------------------------------------------------------
+ */
+
+enum { LISTS = 60, BESIDE = 2 };
+
+/* Two of one tenant, in their order, by the process and in the pool of each. */
+static void ask_both(struct fake_world *world, int client, const weir_ask asks[BESIDE], bool listed,
+                     weir_verdict verdicts[BESIDE]) {
+  struct fake_client *who = &world->clients[client];
+  for (int i = 0; i < BESIDE && !listed; i++)
+    verdicts[i] = fake_run(world, client, (weir_claim){.ask = asks[i]})->verdict;
+  if (!listed) return;
+  for (int i = 0; i < BESIDE; i++)
+    who->requests[i] = (weir_claim){.ask = asks[i]};
+  fake_begin(world, who, BESIDE);
+  fake_finish(world, who);
+  for (int i = 0; i < BESIDE; i++)
+    verdicts[i] = who->requests[i].verdict;
+}
+
+static void expect_the_same(const weir_verdict *listed, const weir_verdict *alone) {
+  assert_int_equal(listed->status, WEIR_OK);
+  assert_int_equal(alone->status, WEIR_OK);
+  assert_int_equal(listed->decision.allowed, alone->decision.allowed);
+  assert_int_equal(listed->decision.cost, alone->decision.cost);
+  assert_int_equal(listed->decision.limit, alone->decision.limit);
+  assert_int_equal(listed->decision.retry_after_us, alone->decision.retry_after_us);
+}
+
+/* The same requests in two worlds: a take and a peek, in any order, together in one and one after the other in the
+ * other one. Three processes ask for a, b, and two who have no name; none repeats what it knows. */
+static void ask_lists(const char *rule, unsigned seed) {
+  enum { ASKING = 4 };
+  struct fake_world *together = fake_open(rule, BEGIN + 500000, seed);
+  struct fake_world *alone = fake_open(rule, BEGIN + 500000, seed);
+  int64_t floors = together->stack.rules[0].floor_of_cell;
+  for (int n = 0; n < LISTS; n++) {
+    int client = (int)fake_random(together, FAKE_CLIENTS_ROOM);
+    int peek = (int)fake_random(together, BESIDE);
+    const char *tenant = &"abyz"[client % ASKING];
+    weir_ask asks[BESIDE];
+    weir_verdict listed[BESIDE], one_by_one[BESIDE];
+    for (int i = 0; i < BESIDE; i++) {
+      int64_t most = fake_random(together, 4) == 0 ? 3 * floors : floors;
+      asks[i] = (weir_ask){.kind = i == peek ? WEIR_PEEK : WEIR_TAKE,
+                           .cost = 1 + fake_random(together, most),
+                           .up_to = i == peek && fake_random(together, 3) == 0,
+                           .tenant_number = *tenant,
+                           .weight = weir_rule_weight(&together->stack.rules[0], tenant, 1)};
+    }
+    ask_both(together, client, asks, true, listed);
+    ask_both(alone, client, asks, false, one_by_one);
+    for (int i = 0; i < BESIDE; i++)
+      expect_the_same(&listed[i], &one_by_one[i]);
+    assert_int_equal(listed[peek].decision.remaining, one_by_one[peek].decision.remaining);
+    int64_t passes_us = fake_random(together, 3) == 0 ? fake_random(together, SECOND) : 0;
+    together->now_us += passes_us;
+    alone->now_us = together->now_us;
+  }
+  fake_close(together);
+  fake_close(alone);
+}
+
+static void a_peek_beside_a_take_finds_what_it_finds_alone(void **state) {
+  (void)state;
+  for (unsigned seed = 1; seed <= 100; seed++) {
+    ask_lists(rule_text, seed);
+    ask_lists(others_text, seed);
+    ask_lists("shared-window:200/8s,floors=90%,weights=a:5|b:2", seed);
+    ask_lists("shared-window:200/8s,floors=100%,weights=a:1|b:1,others=2", seed);
+  }
+}
+
+/* What the peek rests on is read in the round of the charge. */
+static void a_peek_beside_a_floor_costs_no_round(void **state) {
+  (void)state;
+  struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
+  struct fake_client *client = &world->clients[0];
+  const weir_ask asks[BESIDE] = {
+      {.cost = 20, .tenant_number = 'a', .weight = 3},
+      {.kind = WEIR_PEEK, .cost = 50, .tenant_number = 'a', .weight = 3}};
+  assert_true(take(world, 0, "a", 1)->allowed);
+  fake_run(world, 0, (weir_claim){.ask = asks[1]}); /* which finds the level */
+  for (int i = 0; i < BESIDE; i++)
+    client->requests[i] = (weir_claim){.ask = asks[i]};
+  fake_begin(world, client, BESIDE);
+  assert_int_equal(client->machine->frame.operation_count, 3);
+  fake_expect(client, 0, WEIR_ADD, WEIR_PLACE_TENANT, 1000, 'a' * 4);
+  fake_expect(client, 1, WEIR_ADD, WEIR_PLACE_ENTRY, 1000, 1);
+  fake_expect(client, 2, WEIR_GET, WEIR_PLACE_ENTRY, 1000, 2);
+  fake_finish_round(world, client);
+  assert_false(client->busy);
+  assert_true(client->requests[0].verdict.decision.allowed);
+  assert_true(client->requests[1].verdict.decision.allowed);
+  assert_int_equal(pool(world, 1000, 1), 21);
+  fake_close(world);
+}
+
 /* --- a rule that changes -----------------------------------------------------------------------
  *
  * Cf = 8, of which a has 6 and then 1, b 1 and then 6. Of 80 all that no floor needs is 8, and z has it.
@@ -951,6 +1049,8 @@ int main(void) {
       cmocka_unit_test(has_a_floor_once_it_was_seen),
       cmocka_unit_test(a_stopped_tenant_is_told_once),
       cmocka_unit_test(what_is_denied_goes_back),
+      cmocka_unit_test(a_peek_beside_a_take_finds_what_it_finds_alone),
+      cmocka_unit_test(a_peek_beside_a_floor_costs_no_round),
       cmocka_unit_test(floors_become_larger_a_period_after_the_room),
       cmocka_unit_test(other_weights_have_what_floors_leave),
       cmocka_unit_test(two_who_are_first_in_two_periods_agree),

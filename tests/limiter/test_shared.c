@@ -324,6 +324,48 @@ static void looks_and_takes_any_name(void **state) {
   on_each_store(peeks_and_long_names);
 }
 
+/* A list of one tenant: what its take leaves of the floor is less than the peeks ask for, and the rest may be
+ * borrowed. Or the take is denied, and the floor is whole. */
+static void a_list_has_peeks(world *w) {
+  weir_limiter *limiters[] = {w->limiter, w->limiter, w->limiter};
+  weir_request requests[3] = {{.cost = 30, .flags = WEIR_REQUEST_PEEK},
+                              {.cost = 8},
+                              {.cost = 550, .flags = WEIR_REQUEST_PEEK | WEIR_REQUEST_UP_TO}};
+  weir_extra extra = WEIR_EXTRA_INIT;
+  const weir_extra *extras[] = {&extra, &extra, &extra};
+  weir_message why = {""};
+  extra.tenant = "b";
+  extra.tenant_length = 1;
+  for (int i = 0; i < 3; i++) {
+    requests[i].key = "pool";
+    requests[i].key_length = 4;
+  }
+  assert_int_equal(weir_decide_extra(limiters, requests, extras, 3, &why), WEIR_OK);
+  for (int i = 0; i < 3; i++) {
+    weir_decision alone;
+    assert_int_equal(ask(w->limiter, "alone", "b", requests[i].cost, requests[i].flags, &alone),
+                     WEIR_OK);
+    assert_true(requests[i].decision.allowed && alone.allowed);
+    assert_int_equal(requests[i].decision.cost, alone.cost);
+    if (i != 1) assert_int_equal(requests[i].decision.remaining, alone.remaining);
+  }
+
+  for (const char *none = "xyz"; *none != '\0'; none++)
+    drain(w->limiter, "pool", none, 1);
+  extra.tenant = "c";
+  requests[0].cost = requests[2].cost = 10;
+  requests[1].cost = 200;
+  assert_int_equal(weir_decide_extra(limiters, requests, extras, 3, &why), WEIR_OK);
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(requests[i].decision.allowed, i != 1);
+  assert_int_equal(requests[2].decision.cost, 10);
+}
+
+static void a_peek_in_a_list_finds_what_it_finds_alone(void **state) {
+  (void)state;
+  on_each_store(a_list_has_peeks);
+}
+
 /* --- charged ahead -----------------------------------------------------------------------------
  */
 
@@ -819,6 +861,7 @@ int main(void) {
       cmocka_unit_test(a_limit_up_to_most_may_be_said),
       cmocka_unit_test(an_estimate_is_settled),
       cmocka_unit_test(looks_and_takes_any_name),
+      cmocka_unit_test(a_peek_in_a_list_finds_what_it_finds_alone),
       cmocka_unit_test(floors_go_on_without_the_store),
       cmocka_unit_test(what_a_floor_admitted_settles_to_itself),
       cmocka_unit_test(a_part_of_a_floor_is_what_was_measured),

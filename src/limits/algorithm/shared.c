@@ -286,10 +286,11 @@ static int64_t other_left(const weir_rule_state *r, bool charges) {
   return comes && left > coming ? coming : left;
 }
 
-/* What is left of the floor on top of what r believes. Of a charge only what is counted among floors is one. */
-static int64_t floor_left(const weir_rule_state *r) {
+/* What is left of the floor on top of what r believes. Of a charge only what is counted among floors is one; a peek
+ * beside it is charged nothing. */
+static int64_t floor_left(const weir_rule_state *r, bool peeks) {
   const shared_state *state = r->state;
-  bool charges = r->frame->phase == WEIR_PHASE_CHARGE;
+  bool charges = r->frame->phase == WEIR_PHASE_CHARGE && !peeks;
   int64_t left = is_other(r) ? other_left(r, charges) : own_left(r);
   if (!charges || r->step == 0) return left;
   if (!is_other(r) && is_disputed(r) && left > named_floors(r) - state->among)
@@ -388,7 +389,7 @@ static int64_t level_room(const weir_rule_state *r) {
 /* What is charged ahead is within the floor, or is not. */
 static int64_t shared_room(const weir_rule_state *r, const weir_ask *ask) {
   const shared_state *state = r->state;
-  int64_t room = floor_left(r);
+  int64_t room = floor_left(r, ask->kind == WEIR_PEEK);
   if (state->reads && !weir_ask_is_ahead(ask)) {
     int64_t lent = lendable(r), level = level_room(r), free = free_of_level(r);
     if (lent > level) lent = level;
@@ -407,7 +408,7 @@ static int64_t shared_count(weir_rule_state *r, int64_t cost) {
     state->kept += cost;
     return 0;
   }
-  bool is_lent = cost > 0 ? cost > floor_left(r) : memory->own > own_floor(r);
+  bool is_lent = cost > 0 ? cost > floor_left(r, false) : memory->own > own_floor(r);
   memory->own += cost;
   if (!is_lent) {
     state->within += cost;
@@ -773,6 +774,24 @@ static bool plan_more_floors(weir_rule_state *r) {
   return true;
 }
 
+static bool has_peek(const weir_rule_state *r) {
+  const weir_claim *claim = r->frame->requests;
+  while (claim != NULL && (claim->verdict.answered || claim->ask.kind != WEIR_PEEK))
+    claim = claim->next;
+  return claim != NULL;
+}
+
+/* A peek beside what is charged is told what its own look would find there: so what a charge within the floor does
+ * not ask for is read along. */
+static void plan_peek(weir_rule_state *r, int64_t floors, int64_t newcomers) {
+  const shared_state *state = r->state;
+  if (is_other(r) && floors == 0) plan_pool(r, WEIR_GET, r->place, POOL_OTHERS);
+  if (is_other(r) && newcomers == 0) plan_pool(r, WEIR_GET, r->place, POOL_NEWCOMERS);
+  if (state->reads) return;
+  plan_pool(r, WEIR_GET, r->place, POOL_LENT);
+  plan_lending(r);
+}
+
 /* What the tenant's own count was said to be decides where the charge goes. What then is above the floor moves
  * to B, in this order: at no moment is it in neither. */
 static void plan_charge(weir_rule_state *r) {
@@ -785,7 +804,7 @@ static void plan_charge(weir_rule_state *r) {
     return;
   }
   bool comes = is_other(r) && knows_others(r) && sharers(r) == 0 && !state->comes;
-  int64_t floors = within_floor(r, floor_left(r));
+  int64_t floors = within_floor(r, floor_left(r, false));
   if (r->step == 0) {
     int64_t lent = r->charge - floors;
     plan_tenant(r, WEIR_ADD, TENANT_OWN)->delta = r->charge;
@@ -794,6 +813,7 @@ static void plan_charge(weir_rule_state *r) {
     if (is_other(r) && !memory->marked) plan_mark(r, WEIR_CREATE, memory->epoch)->value = 1;
     if (lent > 0) plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = lent;
     if (lent > 0) plan_lending(r);
+    if (has_peek(r)) plan_peek(r, floors, comes ? floors : 0);
     plan_division(r);
     state->comes = comes;
     return;
