@@ -233,6 +233,29 @@ static void what_is_denied_goes_back(void **state) {
   fake_close(world);
 }
 
+/* Of what may be lent nothing is left. What is content with less has all of its floor, and the rest goes back. */
+static void what_is_content_with_less_has_its_floor(void **state) {
+  (void)state;
+  struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
+  weir_claim up_to = {.ask = {.cost = 40, .up_to = true, .tenant_number = 'a', .weight = 3}};
+  for (const char *none = "xyzuvw"; *none != '\0'; none++)
+    while (take(world, *none % 3, none, 1)->allowed)
+      continue;
+  int64_t lent = pool(world, 1000, 2);
+  assert_true(take(world, 3, "a", 4)->allowed);
+  const weir_verdict *verdict = &fake_run(world, 4, up_to)->verdict;
+  assert_true(verdict->decision.allowed);
+  assert_int_equal(verdict->decision.cost, 26);
+  assert_int_equal(own(world, 1000, "a"), 30);
+  assert_int_equal(pool(world, 1000, 1), 30);
+  assert_int_equal(pool(world, 1000, 2), lent);
+  assert_false(fake_run(world, 5, up_to)->verdict.decision.allowed);
+  assert_int_equal(own(world, 1000, "a"), 30);
+  assert_int_equal(pool(world, 1000, 1), 30);
+  assert_int_equal(pool(world, 1000, 2), lent);
+  fake_close(world);
+}
+
 /* --- takes and peeks in one list ---------------------------------------------------------------
  */
 
@@ -1049,6 +1072,7 @@ int main(void) {
       cmocka_unit_test(has_a_floor_once_it_was_seen),
       cmocka_unit_test(a_stopped_tenant_is_told_once),
       cmocka_unit_test(what_is_denied_goes_back),
+      cmocka_unit_test(what_is_content_with_less_has_its_floor),
       cmocka_unit_test(a_peek_beside_a_take_finds_what_it_finds_alone),
       cmocka_unit_test(a_peek_beside_a_floor_costs_no_round),
       cmocka_unit_test(floors_become_larger_a_period_after_the_room),

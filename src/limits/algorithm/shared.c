@@ -386,14 +386,19 @@ static int64_t level_room(const weir_rule_state *r) {
   return weir_level_most(level, weight_of(r)) - memory->own;
 }
 
+/* What this tenant may borrow, once what says that is read. */
+static int64_t loan_room(const weir_rule_state *r) {
+  int64_t lent = lendable(r), level = level_room(r), free = free_of_level(r);
+  if (lent > level) lent = level;
+  return lent < free ? free : lent;
+}
+
 /* What is charged ahead is within the floor, or is not. */
 static int64_t shared_room(const weir_rule_state *r, const weir_ask *ask) {
   const shared_state *state = r->state;
   int64_t room = floor_left(r, ask->kind == WEIR_PEEK);
   if (state->reads && !weir_ask_is_ahead(ask)) {
-    int64_t lent = lendable(r), level = level_room(r), free = free_of_level(r);
-    if (lent > level) lent = level;
-    if (lent < free) lent = free;
+    int64_t lent = loan_room(r);
     if (room < lent) room = lent;
   }
   return room > 0 ? room : 0;
@@ -684,8 +689,9 @@ static void plan_epoch(weir_rule_state *r) {
   if (!memory->asked) plan_mark(r, WEIR_GET, memory->epoch - 1);
 }
 
-/* The part of the charge that is within the floor: up to what is lent instead, and not behind that; and what is charged
- * ahead, last of all, which goes back as far as it is not. */
+/* The part of the charge that is within the floor: up to what is lent instead, and not behind that; what is content
+ * with less and would be lent less than the floor has left, as far as that goes; and what is charged ahead, last of
+ * all, which goes back as far as it is not. */
 static int64_t within_floor(const weir_rule_state *r, int64_t floor) {
   const shared_state *state = r->state;
   int64_t within = 0;
@@ -693,9 +699,13 @@ static int64_t within_floor(const weir_rule_state *r, int64_t floor) {
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
     int64_t cost = weir_claim_cost(claim, r->index);
     if (!weir_claim_is_open(claim)) continue;
-    bool is_floor = (fits && within + cost <= floor) || weir_ask_is_ahead(&claim->ask);
+    int64_t left = fits ? floor - within : 0;
+    bool is_floor = (fits && cost <= left) || weir_ask_is_ahead(&claim->ask);
+    bool is_cut = !is_floor && left > 0 && claim->ask.up_to && state->reads && loan_room(r) < left;
     if (is_floor) within += cost;
-    if (!is_floor && (!state->reads || cost <= shared_room(r, &claim->ask))) fits = false;
+    if (is_cut) within = floor;
+    if (is_floor || is_cut) continue;
+    if (!state->reads || cost <= shared_room(r, &claim->ask)) fits = false;
   }
   return within;
 }
