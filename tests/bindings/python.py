@@ -252,6 +252,27 @@ class Places(unittest.TestCase):
             self.assertTrue(other.held())
         self.assertEqual(os.waitpid(pid, 0)[1], 0)
 
+    def test_what_was_lost_is_over(self):
+        """Whatever ended it: the block has nothing to end any more, and no charge is said to stay."""
+        now = [1_800_000_000.0]
+        store = weir.Store("memory:")
+        self.addCleanup(store.close)
+        limiter = weir.Limiter(store, "in-flight:2/3s", clock=lambda: now[0])
+        with unittest.mock.patch.object(module.log, "warning") as told:
+            for enter in (limiter.hold, limiter.reserve):
+                with self.subTest(enter.__name__):
+                    with self.assertRaises(weir.PlaceLost), enter("a") as held:
+                        now[0] += 60
+                        held.settle(0)
+                    with self.assertRaises(KeyError), enter("a") as held:
+                        now[0] += 60
+                        raise KeyError("the work failed")
+                    with self.assertRaises(weir.PlaceLost), enter("a") as held:
+                        now[0] += 60
+                        with self.assertRaisesRegex(weir.Error, "accepted"):
+                            held.settle(2)  # which no in-flight rule accepts
+            told.assert_not_called()
+
     def test_who_is_killed_leaves_it(self):
         limiter = self.limiter("killed", "in-flight:1/3s")
         read, write = os.pipe()

@@ -336,14 +336,14 @@ class Reservation:
         """`real` is the true cost: one for all rules, or a sequence of one for each. The rest goes back, and
         an excess is charged as far as it fits. Answers what is charged now under each rule.
 
-        After an Error, save one whose outcome is unknown, it may be settled again."""
+        After an Error without a place, save one whose outcome is unknown, it may be settled again."""
         each = [one_cost(cost) for cost in real] if isinstance(real, (list, tuple)) else [one_cost(real)] * self._rules
         if len(each) != self._rules:
             raise ValueError(f"a cost for each rule: {self._rules} are needed, {len(each)} given")
         handle, costs = self._take_handle(), (ctypes.c_int64 * self._rules)(*each)
         status = native.weir_reservation_settle(handle, costs, messages.at)
-        if status not in (native.WEIR_OK, native.WEIR_UNKNOWN_OUTCOME):
-            self._handles.append(handle)
+        if status == native.WEIR_BAD_ARGUMENT or (status != native.WEIR_OK and native.weir_reservation_held(handle)):
+            self._handles.append(handle)  # it is open as before
         check(status)
         return list(costs)
 
@@ -360,6 +360,8 @@ class Reservation:
             return
         try:
             self.cancel()
+        except PlaceLost:  # nothing is charged any more
+            pass
         except Error as error:  # what ended the block is what its caller must see
             log.warning("what was reserved stays charged: %s", error)
 
