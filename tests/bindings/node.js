@@ -43,6 +43,9 @@ async function everyStore(name, number) {
   const kept = await limiter.reserve('r', { cost: 2 });
   await kept.commit();
   await assert.rejects(kept.cancel(), { code: 'BAD_ARGUMENT' });
+  await limiter.refund('r', kept.decision, 1);
+  await limiter.settle('r', kept.decision, 2); // its decision is one as others
+  assert.deepStrictEqual([kept.decision.cost, kept.decision.source], [2, 'settled']);
   const gone = await limiter.reserve('r');
   await gone.cancel();
   assert.strictEqual((await limiter.peek('r')).remaining, 1);
@@ -233,21 +236,66 @@ async function leaving() {
   }
 }
 
-// The way to the store leads through this loop: whoever waits for it here gets no answer.
-async function noLoopWaits() {
+// A way to the store that leads through this loop: whoever waits for it here gets no answer. While it is shut nobody gets one.
+async function detour(namespace) {
   const net = require('node:net');
   const { hostname, port } = new URL(url('MEMCACHED_META', ''));
-  const detour = net.createServer((here) => {
+  const pairs = [];
+  const server = net.createServer((here) => {
     const there = net.connect(port, hostname).on('error', () => {});
-    here.on('error', () => {}).pipe(there).pipe(here);
+    here.on('error', () => {}).on('data', () => { way.asked++; }).pipe(there).pipe(here);
+    pairs.push([there, here]);
   });
-  await new Promise((resolve) => { detour.listen(0, '127.0.0.1', resolve); });
-  const store = new Store(`memcached://127.0.0.1:${detour.address().port}?timeout=5s&namespace=detour`);
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  const way = {
+    asked: 0,
+    url: `memcached://127.0.0.1:${server.address().port}?timeout=5s&namespace=${namespace}`,
+    shut: () => pairs.forEach(([there, here]) => there.unpipe(here)),
+    open: () => pairs.forEach(([there, here]) => there.pipe(here)),
+    left: () => new Promise((resolve, reject) => { // by all that came
+      const timer = setTimeout(reject, 30e3, new Error('connections stay open'));
+      server.close(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    }),
+  };
+  return way;
+}
+
+async function noLoopWaits() {
+  const way = await detour('detour');
+  const store = new Store(way.url);
   const limiter = new Limiter(store, 'in-flight:2/1h', { fallback: 'none' });
   await (await limiter.reserve('a', { cost: 2 })).commit();
   await (await limiter.hold('a', { cost: 2 })).release();
   store.close();
-  detour.close();
+  await way.left();
+}
+
+// Closing a store closes its connections, though the program still has what is over, and its decision.
+async function overIsOver() {
+  const unheard = async (way, place) => {
+    way.shut();
+    assert.notStrictEqual(await place.release(), 'OK');
+    way.open();
+  };
+  const ends = [['fixed-window:9/400d', (each) => each.commit()], ['fixed-window:9/400d', (each) => each.cancel()],
+    ['fixed-window:9/400d', (each) => each.settle(1)],
+    ['fixed-window:9/400d', (each, limiter) => limiter.settle('a', each.decision, 1)],
+    ['in-flight:2/1h', (each) => each.settle(0)], ['in-flight:2/1h', (each) => each.release()],
+    ['in-flight:2/1h', (each) => each[Symbol.asyncDispose]()], ['in-flight:2/1h', (each, _, way) => unheard(way, each)]];
+  for (const [number, [rule, end]] of ends.entries()) {
+    const way = await detour(`over${number}`);
+    const store = new Store(way.url);
+    const limiter = new Limiter(store, rule, { fallback: 'none', deadline: 1 });
+    const kept = await (rule.startsWith('in-flight') ? limiter.hold('a') : limiter.reserve('a', { cost: 2 }));
+    await end(kept, limiter, way);
+    store.close();
+    await way.left();
+    await assert.rejects(kept.cancel(), { code: 'BAD_ARGUMENT' });
+    assert.deepStrictEqual([kept.held(), kept.heldUntil(), kept.token, kept.decision.allowed], [false, 0, 0n, true]);
+  }
 }
 
 // A process that is stopped loses its place and can ask; one that is killed leaves it.
@@ -461,6 +509,7 @@ async function main() {
   await awayTold();
   await leaving();
   await noLoopWaits();
+  await overIsOver();
   await otherHolders();
   await workers();
   console.log(`${stores.length} stores`);

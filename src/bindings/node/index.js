@@ -154,7 +154,7 @@ class Decision {
 }
 
 const changing = new WeakSet(); // decisions, by a refund or a settlement
-const reserved = new WeakMap(); // decisions of reservations, whose place the library knows
+const reservations = new WeakMap(); // by their decision, whose place the library knows
 
 function decisionsOf({ numbers, texts }) {
   const all = [];
@@ -450,7 +450,6 @@ class Limiter {
     const made = await native.reserve(...batchOf([asked]));
     const decision = new Decision(made.numbers, made.text);
     Store.noteBy(this.#store, decision);
-    if (made.reservation !== undefined) reserved.set(decision, made.reservation);
     return new Kind(decision, made.reservation, this.#rules.length);
   }
 
@@ -508,8 +507,10 @@ class Limiter {
     changing.add(decision);
     try {
       const said = Decision.said(decision) && [Decision.said(decision)];
-      const done = await native.call(kind, reserved.get(decision) ?? handle, text, cost, numbers, said);
+      const reservation = reservations.get(decision);
+      const done = await native.call(kind, (reservation && handleIn(reservation)) ?? handle, text, cost, numbers, said);
       Decision.changed(decision, done.numbers);
+      if (reservation && decision.source === 'settled') settled(reservation);
       if (done.error) throw done.error;
     } finally {
       changing.delete(decision);
@@ -634,31 +635,49 @@ function pause(ms, signal) {
   });
 }
 
-let endOf; // a reservation's handle, which nothing else gets any more
+let endOf, handleIn, settled; // of a reservation: ends it by a call; its handle; it was settled by its decision
 
 class Reservation {
-  #handle;
+  #handle; // until it is over: then its limiter and store may go
+  #isOpen; // and nothing ends it
   #rules;
 
   static {
-    endOf = (reservation) => reservation.#end();
+    endOf = (reservation, kind) => reservation.#end(kind);
+    handleIn = (reservation) => reservation.#handle;
+    settled = (reservation) => reservation.#isOpen && reservation.#letGo();
   }
 
   constructor(decision, handle, rules) {
     this.decision = decision;
     this.#handle = handle;
+    this.#isOpen = handle !== undefined;
     this.#rules = rules;
+    reservations.set(decision, this);
   }
 
-  #end() {
-    const handle = this.#handle;
+  #letGo() {
+    native.release(this.#handle);
     this.#handle = undefined;
-    if (handle === undefined) throw failed('BAD_ARGUMENT', 'nothing is reserved, or no longer');
-    return handle;
+    this.#isOpen = false;
+  }
+
+  // It is over whatever the answer of a commit or a cancel.
+  async #end(kind, costs = null) {
+    if (!this.#isOpen) throw failed('BAD_ARGUMENT', 'nothing is reserved, or no longer');
+    this.#isOpen = false;
+    try {
+      return await native.call(kind, this.#handle, null, 0, costs);
+    } catch (error) {
+      this.#isOpen = kind === SETTLE_RESERVATION && (error.code === 'BAD_ARGUMENT' || native.held(this.#handle)[0]);
+      throw error;
+    } finally {
+      if (!this.#isOpen) this.#letGo();
+    }
   }
 
   #ask(which, over) {
-    return this.#handle === undefined ? over : native.held(this.#handle)[which];
+    return this.#isOpen ? native.held(this.#handle)[which] : over;
   }
 
   // Whether it is open and its place is still one's own: never again, once it is not. A process that was
@@ -681,26 +700,20 @@ class Reservation {
 
   // It is used, and stays charged; a place is released.
   async commit() {
-    await native.call(COMMIT, this.#end(), null, 0, null);
+    await this.#end(COMMIT);
   }
 
   // Gives back what it was charged.
   async cancel() {
-    await native.call(CANCEL, this.#end(), null, 0, null);
+    await this.#end(CANCEL);
   }
 
   // `real` is the true cost: one number for all rules, or an array of one for each. Resolves to what is
-  // charged now under each. After an error, save UNKNOWN_OUTCOME, it may be settled again.
+  // charged now under each. After an error without a place, save UNKNOWN_OUTCOME, it may be settled again.
   async settle(real) {
     const costs = Array.isArray(real) ? real.map(costOf) : Array(this.#rules).fill(costOf(real));
     if (costs.length !== this.#rules) throw new RangeError(`a cost for each rule: ${this.#rules} are needed`);
-    const handle = this.#end();
-    try {
-      return [...await native.call(SETTLE_RESERVATION, handle, null, 0, Float64Array.from(costs))];
-    } catch (error) {
-      if (error.code !== 'UNKNOWN_OUTCOME') this.#handle = handle;
-      throw error;
-    }
+    return [...await this.#end(SETTLE_RESERVATION, Float64Array.from(costs))];
   }
 }
 
@@ -711,7 +724,7 @@ class Place extends Reservation {
   // says why the store could not be told: then it is free when what was paid is over, within the rule's period.
   async release() {
     try {
-      await native.call(COMMIT, endOf(this), null, 0, null);
+      await endOf(this, COMMIT);
       return 'OK';
     } catch (error) {
       if (error.code === 'BAD_ARGUMENT') throw error;
