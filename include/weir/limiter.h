@@ -125,7 +125,9 @@ WEIR_EXPORT bool weir_limiter_tell_apart(const weir_limiter *limiter, size_t ind
                                          const weir_limiter *other, size_t other_index,
                                          weir_message *message);
 
-/* No call may be under way. NULL is fine.
+/* No call may be under way. NULL is fine. Asks no store, and waits for the limiter's thread where that is
+ * just paying for places or charging ahead: as long as weir_limiter_renew() blocks. With
+ * weir_limiter_options.renew BY_CALLER there is none to wait for.
  *
  * In a child of the process that created it a limiter answers WEIR_BAD_ARGUMENT to every call, at
  * once; destroying it frees what no other thread of the parent was changing at the fork. */
@@ -484,6 +486,9 @@ WEIR_EXPORT weir_status weir_decide_all(weir_limiter *const *limiters, weir_requ
  * What an extra says wrongly is WEIR_BAD_ARGUMENT of its request, as other bad arguments are: nothing is
  * charged for it. With WEIR_REQUEST_SETTLE it should say what it said when it was taken.
  *
+ * Tenants of one pool are decided side by side: the requests of one tenant in their order, and an earlier one
+ * of another tenant may be charged later.
+ *
  * A limit is for callers that know what a key may have, and are trusted with it. One rule of the limiter
  * has most= and is meant; with none or several, and for a limit below 1 or above most=, it is an error. Each
  * request is admitted within its own limit, which sees what all others were charged: so all together have
@@ -704,8 +709,8 @@ WEIR_EXPORT weir_status weir_reservation_cancel(weir_reservation *reservation,
  * WEIR_BAD_COST for a number below 0 or above 2147483648. WEIR_BAD_ARGUMENT as for commit, and for
  * another cost where a rule accepts those two alone. Then the reservation stays as it is. So it does
  * where the store has charged and given back nothing (WEIR_UNAVAILABLE, WEIR_TIMEOUT, WEIR_CONTENDED,
- * WEIR_REFUSED_BY_STORE, WEIR_NO_MEMORY): it may be settled again. After any other answer it is over. costs[] are written on WEIR_OK,
- * WEIR_UNKNOWN_OUTCOME and WEIR_PLACE_LOST (as for commit). */
+ * WEIR_REFUSED_BY_STORE, WEIR_NO_MEMORY), unless it had a place: it may be settled again. After any other
+ * answer it is over. costs[] are written on WEIR_OK, WEIR_UNKNOWN_OUTCOME and WEIR_PLACE_LOST (as for commit). */
 WEIR_EXPORT weir_status weir_reservation_settle(weir_reservation *reservation, int64_t *costs,
                                                 weir_message *message);
 
