@@ -237,18 +237,22 @@ async function leaving() {
 }
 
 // A way to the store that leads through this loop: whoever waits for it here gets no answer. While it is shut nobody gets one.
-async function detour(namespace) {
+async function detour(namespace, delay = 0) {
   const net = require('node:net');
   const { hostname, port } = new URL(url('MEMCACHED_META', ''));
   const pairs = [];
   const server = net.createServer((here) => {
     const there = net.connect(port, hostname).on('error', () => {});
-    here.on('error', () => {}).on('data', () => { way.asked++; }).pipe(there).pipe(here);
+    here.on('error', () => {}).on('close', () => there.destroy()).on('data', (asked) => {
+      way.isAsked = true;
+      setTimeout(() => there.write(asked), delay);
+    });
+    there.on('data', () => { way.isAsked = false; }).pipe(here);
     pairs.push([there, here]);
   });
   await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
   const way = {
-    asked: 0,
+    isAsked: false, // and has not answered
     url: `memcached://127.0.0.1:${server.address().port}?timeout=5s&namespace=${namespace}`,
     shut: () => pairs.forEach(([there, here]) => there.unpipe(here)),
     open: () => pairs.forEach(([there, here]) => there.pipe(here)),
@@ -296,6 +300,34 @@ async function overIsOver() {
     await assert.rejects(kept.cancel(), { code: 'BAD_ARGUMENT' });
     assert.deepStrictEqual([kept.held(), kept.heldUntil(), kept.token, kept.decision.allowed], [false, 0, 0n, true]);
   }
+}
+
+// A limiter whose thread is just charging ahead ends when that has its answer, for which no loop waits.
+async function endsBeside() {
+  const way = await detour('beside', 20); // so it charges ahead early
+  const store = new Store(way.url);
+  const limiter = new Limiter(store, 'fixed-window:1000000/400d,lease=1s', { fallback: 'none', deadline: 5 });
+  const busy = performance.now() + 2000;
+  while (performance.now() < busy) await limiter.take('a');
+  const late = () => new Promise((resolve) => { setTimeout(resolve, 500, true).unref(); });
+  const waits = (taken) => Promise.race([taken.then(() => false), late()]);
+  way.shut();
+  for (;;) {
+    const taken = limiter.take('a');
+    if (await waits(taken)) {
+      way.open(); // the request itself had to ask
+      await taken;
+      way.shut();
+    } else if (way.isAsked) {
+      break;
+    }
+  }
+  const began = performance.now();
+  limiter.close();
+  store.close();
+  assert.ok(performance.now() - began < 2500);
+  way.open();
+  await way.left();
 }
 
 // A process that is stopped loses its place and can ask; one that is killed leaves it.
@@ -510,6 +542,7 @@ async function main() {
   await leaving();
   await noLoopWaits();
   await overIsOver();
+  await endsBeside();
   await otherHolders();
   await workers();
   console.log(`${stores.length} stores`);

@@ -21,6 +21,7 @@ typedef struct thing {
   weir_request *request; /* of the reservation, which knows the place of its decision */
   weir_http_networks *networks;
   struct thing *after; /* what must outlive it */
+  napi_async_work end;
 } thing;
 
 /* JavaScript's hold on a thing, until it lets go. */
@@ -33,23 +34,53 @@ static thing *use(thing *used) {
   return used;
 }
 
-static void drop(thing *used) {
-  while (used != NULL && --used->users == 0) {
-    thing *after = used->after;
-    weir_reservation_destroy(used->reservation);
-    weir_http_networks_destroy(used->networks);
-    weir_limiter_destroy(used->limiter);
-    weir_store_close(used->store);
-    free(used->request);
-    free(used);
-    used = after;
-  }
+/* The environment of this thread ends: what is begun beside its loop would outlive it. */
+static _Thread_local bool is_ending;
+
+static void note_end(void *unused) {
+  (void)unused;
+  is_ending = true;
+}
+
+/* Touches nothing of JavaScript. */
+static void destroy(napi_env env, void *data) {
+  thing *gone = data;
+  (void)env;
+  weir_reservation_destroy(gone->reservation);
+  weir_http_networks_destroy(gone->networks);
+  weir_limiter_destroy(gone->limiter);
+  weir_store_close(gone->store);
+}
+
+static void drop(napi_env env, thing *used);
+
+static void forget(napi_env env, napi_status ended, void *data) {
+  thing *gone = data;
+  thing *after = gone->after;
+  (void)ended;
+  if (gone->end != NULL) napi_delete_async_work(env, gone->end);
+  free(gone->request);
+  free(gone);
+  drop(env, after);
+}
+
+/* A limiter's end waits for its thread, and so not in the event loop. What must outlive it is dropped behind it. */
+static void drop(napi_env env, thing *used) {
+  napi_value name;
+  if (used == NULL || --used->users > 0) return;
+  if (used->limiter != NULL && !is_ending &&
+      napi_create_string_utf8(env, "weir", NAPI_AUTO_LENGTH, &name) == napi_ok &&
+      napi_create_async_work(env, NULL, name, destroy, forget, used, &used->end) == napi_ok &&
+      napi_queue_async_work(env, used->end) == napi_ok)
+    return;
+  destroy(env, used);
+  forget(env, napi_ok, used);
 }
 
 static void collect(napi_env env, void *data, void *hint) {
   handle *gone = data;
-  (void)env, (void)hint;
-  drop(gone->of);
+  (void)hint;
+  drop(env, gone->of);
   free(gone);
 }
 
@@ -68,7 +99,7 @@ static napi_value handle_of(napi_env env, thing *of) {
   if (held != NULL) held->of = of;
   if (held != NULL && napi_create_external(env, held, collect, NULL, &made) == napi_ok) return made;
   free(held);
-  drop(of);
+  drop(env, of);
   return fail(env, WEIR_NO_MEMORY, NULL);
 }
 
@@ -194,7 +225,7 @@ static thing *new_thing(thing *after) {
 /* Ends the making of a thing. */
 static napi_value made_or_failed(napi_env env, thing *made, weir_status status, const char *why) {
   if (status == WEIR_OK) return handle_of(env, made);
-  drop(made);
+  drop(env, made);
   return fail(env, status, why);
 }
 
@@ -275,7 +306,7 @@ static napi_value release(napi_env env, napi_callback_info info) {
   read_arguments(env, info, argument);
   napi_get_value_external(env, argument[0], &held);
   if (held != NULL) {
-    drop(((handle *)held)->of);
+    drop(env, ((handle *)held)->of);
     ((handle *)held)->of = NULL;
   }
   return NULL;
@@ -361,9 +392,9 @@ typedef struct work {
   napi_async_work task;
 } work;
 
-static void free_work(work *done) {
+static void free_work(napi_env env, work *done) {
   for (size_t i = 0; i < done->count; i++) {
-    if (done->users != NULL) drop(done->users[i]);
+    if (done->users != NULL) drop(env, done->users[i]);
     if (done->keys != NULL) free(done->keys[i]);
     if (done->texts != NULL) free(done->texts[i]);
     if (done->said != NULL) free(done->said[i].class_name);
@@ -382,7 +413,7 @@ static void free_work(work *done) {
   free(done);
 }
 
-static work *new_work(work_kind kind, size_t count, size_t costs) {
+static work *new_work(napi_env env, work_kind kind, size_t count, size_t costs) {
   work *made = calloc(1, sizeof *made);
   if (made == NULL) return NULL;
   made->kind = kind;
@@ -397,7 +428,7 @@ static work *new_work(work_kind kind, size_t count, size_t costs) {
   if (made->users != NULL && made->limiters != NULL && made->requests != NULL &&
       made->keys != NULL && made->texts != NULL && made->costs != NULL)
     return made;
-  free_work(made);
+  free_work(env, made);
   return NULL;
 }
 
@@ -458,7 +489,7 @@ static work *read_requests(napi_env env, work_kind kind, const napi_value argume
     fail(env, WEIR_BAD_ARGUMENT, NULL);
     return NULL;
   }
-  work *made = new_work(kind, count, cost_count);
+  work *made = new_work(env, kind, count, cost_count);
   for (size_t i = 0; made != NULL && i < cost_count; i++)
     made->costs[i] = (int64_t)costs[i];
   for (uint32_t i = 0; made != NULL && i < count; i++, numbers += REQUEST_NUMBERS) {
@@ -477,14 +508,14 @@ static work *read_requests(napi_env env, work_kind kind, const napi_value argume
       next_cost += (size_t)numbers[3];
     }
     if (made->users[i] == NULL || made->keys[i] == NULL || next_cost > cost_count) {
-      free_work(made);
+      free_work(env, made);
       fail(env, WEIR_BAD_ARGUMENT, NULL);
       return NULL;
     }
     made->limiters[i] = made->users[i]->limiter;
   }
   if (made != NULL && !read_all_said(env, argument[4], made)) {
-    free_work(made);
+    free_work(env, made);
     made = NULL;
   }
   if (made == NULL) fail(env, WEIR_NO_MEMORY, NULL);
@@ -749,7 +780,7 @@ static void finish(napi_env env, napi_status ended, void *data) {
     napi_reject_deferred(env, done->promise, error);
   }
   napi_delete_async_work(env, done->task);
-  free_work(done);
+  free_work(env, done);
 }
 
 static napi_value start(napi_env env, work *asked) {
@@ -760,7 +791,7 @@ static napi_value start(napi_env env, work *asked) {
       napi_create_async_work(env, NULL, name, execute, finish, asked, &asked->task) == napi_ok &&
       napi_queue_async_work(env, asked->task) == napi_ok)
     return promise;
-  free_work(asked);
+  free_work(env, asked);
   return fail(env, WEIR_NO_MEMORY, NULL);
 }
 
@@ -779,7 +810,7 @@ static napi_value decide_now(napi_env env, napi_callback_info info) {
   if (asked == NULL) return NULL;
   decide(asked);
   napi_value answer = decisions_value(env, asked);
-  free_work(asked);
+  free_work(env, asked);
   return answer;
 }
 
@@ -814,7 +845,7 @@ static napi_value limits(napi_env env, napi_callback_info info) {
   const double *numbers = numbers_of(env, argument[3], &length);
   if (limiter == NULL || count == 0 || numbers == NULL || length != (size_t)count * LIMIT_NUMBERS)
     return fail(env, WEIR_BAD_ARGUMENT, NULL);
-  work *asked = new_work((work_kind)kind, count, 0);
+  work *asked = new_work(env, (work_kind)kind, count, 0);
   if (asked != NULL) asked->limits = calloc(count, sizeof *asked->limits);
   bool whole = asked != NULL && asked->limits != NULL;
   if (asked != NULL) asked->users[0] = use(limiter);
@@ -828,7 +859,7 @@ static napi_value limits(napi_env env, napi_callback_info info) {
     whole = limit->key != NULL;
   }
   if (whole) return start(env, asked);
-  if (asked != NULL) free_work(asked);
+  if (asked != NULL) free_work(env, asked);
   return fail(env, WEIR_NO_MEMORY, NULL);
 }
 
@@ -863,7 +894,7 @@ static napi_value call(napi_env env, napi_callback_info info) {
   thing *user = thing_of(env, argument[1]);
   const double *numbers = numbers_of(env, argument[4], &length);
   bool costs = kind == SETTLE_RESERVATION && numbers != NULL;
-  work *asked = user == NULL ? NULL : new_work((work_kind)kind, 1, costs ? length : 0);
+  work *asked = user == NULL ? NULL : new_work(env, (work_kind)kind, 1, costs ? length : 0);
   if (asked == NULL) return fail(env, user == NULL ? WEIR_BAD_ARGUMENT : WEIR_NO_MEMORY, NULL);
   asked->users[0] = use(user);
   asked->keys[0] = bytes_of(env, argument[2], &asked->requests[0].key_length);
@@ -873,7 +904,7 @@ static napi_value call(napi_env env, napi_callback_info info) {
   if (!costs && numbers != NULL && length == DECISION_NUMBERS)
     asked->decision = read_decision(numbers);
   if (read_all_said(env, argument[5], asked)) return start(env, asked);
-  free_work(asked);
+  free_work(env, asked);
   return fail(env, WEIR_NO_MEMORY, NULL);
 }
 
@@ -1145,6 +1176,8 @@ NAPI_MODULE_INIT() {
                    {"statusName", status_name},
                    {"statusText", status_text},
                    {"version", version}};
+  is_ending = false;
+  napi_add_env_cleanup_hook(env, note_end, env); /* once for each that loads it */
   for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
     napi_value made;
     napi_create_function(env, functions[i].name, NAPI_AUTO_LENGTH, functions[i].call, NULL, &made);
