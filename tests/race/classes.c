@@ -11,9 +11,10 @@
  * What is denied is charged until it is taken back. Each other process may hide so much of what is kept: a
  * request of each of its threads, as one group of it is under way for a key.
  *
- * Places are held for a while, so that all are taken, and come and go. Who stands still with its stamp meets
- * in a window what has left it for those who came later: such requests are not looked at. Lots of higher
- * classes are charged before they are asked for: with leases only the parts are looked at.
+ * Windows that begin by the clock are so long that none ends meanwhile. Places are held for a while, so
+ * that all are taken, and come and go. Who stands still with its stamp meets in a window what has left
+ * it for those who came later: such requests are not looked at. Lots of higher classes are charged
+ * before they are asked for: with leases only the parts are looked at.
  *
  * URL may be the name of an environment variable. Exit code 0 only if all of it holds. */
 #include <inttypes.h>
@@ -43,15 +44,15 @@ static const struct {
   int64_t slides_us; /* 0: it keeps what a key was charged for as long as that is asked for */
   bool leases, holds;
 } rules[] = {
-    {"fixed-window:1000/1h" PARTS, 0, false, false},
+    {"fixed-window:1000/400d" PARTS, 0, false, false},
     {"sliding-window:1000/1h" PARTS, 0, false, false},
     {"sliding-window:1000/2s" PARTS, 2000000, false, false},
     {"sliding-window:1000/2s,strict" PARTS, 2000000, false, false},
     {"sliding-log:1000/1h" PARTS, 0, false, false},
     {"quota:1000/1h" PARTS, 0, false, false},
     {"token-bucket:1000/4h" PARTS, 0, false, false},
-    {"fixed-window:1000/1h" PARTS ";quota:100000/1d,name=all", 0, false, false},
-    {"fixed-window:1000/1h,lease=20ms" PARTS, 0, true, false},
+    {"fixed-window:1000/400d" PARTS ";quota:100000/1d,name=all", 0, false, false},
+    {"fixed-window:1000/400d,lease=20ms" PARTS, 0, true, false},
     {"in-flight:1000/20s" PARTS, 0, false, true},
 };
 enum { RULES = sizeof rules / sizeof rules[0] };
