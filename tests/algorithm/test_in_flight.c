@@ -434,17 +434,22 @@ static void a_stack_enters_in_one_round_and_leaves_alone(void **state) {
   tear_down(&p.b);
 }
 
+/* Two that entered here before, at BEGIN_US and one microsecond later; loss is noticed. */
+static void hold_three(struct place *p) {
+  p->b.settings.notices_loss = true;
+  enter(p, 2, BEGIN_US);
+  answer(&p->b, 0, WEIR_DONE, 2);
+  go_on(p, BEGIN_US);
+  enter(p, 1, BEGIN_US + 1);
+  answer(&p->b, 0, WEIR_DONE, 3);
+  go_on(p, BEGIN_US + 1);
+}
+
 /* The places that this process has there itself are missed, and those that it left are not. */
 static void a_lost_counter_is_noticed(void **state) {
   (void)state;
   struct place p = open_place("in-flight:5/10s");
-  p.b.settings.notices_loss = true;
-  enter(&p, 2, BEGIN_US);
-  answer(&p.b, 0, WEIR_DONE, 2);
-  go_on(&p, BEGIN_US);
-  enter(&p, 1, BEGIN_US + 1);
-  answer(&p.b, 0, WEIR_DONE, 3);
-  go_on(&p, BEGIN_US + 1);
+  hold_three(&p);
   assert_int_equal(p.b.machine->frame.lost, 0);
   leave(&p, 1, BEGIN_US, BEGIN_US + 2);
   answer(&p.b, 0, WEIR_DONE, 2);
@@ -464,13 +469,7 @@ static void a_lost_counter_is_noticed(void **state) {
 static void what_a_member_gives_up_is_not_missed(void **state) {
   (void)state;
   struct place p = open_place("in-flight:5/10s");
-  p.b.settings.notices_loss = true;
-  enter(&p, 2, BEGIN_US);
-  answer(&p.b, 0, WEIR_DONE, 2);
-  go_on(&p, BEGIN_US);
-  enter(&p, 1, BEGIN_US + 1);
-  answer(&p.b, 0, WEIR_DONE, 3);
-  go_on(&p, BEGIN_US + 1);
+  hold_three(&p);
   weir_machine_give_up(p.b.machine, p.b.requests, p.b.operations);
   assert_int_equal(planned(&p), 1);
   expect(&p.b, 0, WEIR_SUB, 7, 1);
