@@ -396,7 +396,7 @@ static int64_t loan_room(const weir_rule_state *r) {
 /* What is charged ahead is within the floor, or is not. */
 static int64_t shared_room(const weir_rule_state *r, const weir_ask *ask) {
   const shared_state *state = r->state;
-  int64_t room = floor_left(r, ask->kind == WEIR_PEEK);
+  int64_t room = floor_left(r, !weir_ask_charges(ask));
   if (state->reads && !weir_ask_is_ahead(ask)) {
     int64_t lent = loan_room(r);
     if (room < lent) room = lent;
@@ -786,7 +786,7 @@ static bool plan_more_floors(weir_rule_state *r) {
 
 static bool has_peek(const weir_rule_state *r) {
   const weir_claim *claim = r->frame->requests;
-  while (claim != NULL && (claim->verdict.answered || claim->ask.kind != WEIR_PEEK))
+  while (claim != NULL && (claim->verdict.answered || weir_ask_charges(&claim->ask)))
     claim = claim->next;
   return claim != NULL;
 }
