@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <time.h>
 
@@ -13,7 +14,7 @@
 
 enum { DECISIONS = 400, SHORT_TICK_NS = 5000000 };
 
-static int polls;
+static atomic_int polls; /* of the threads that look for a store's nodes too */
 
 /* NOLINTBEGIN(bugprone-reserved-identifier): the linker wants these names */
 int __real_poll(struct pollfd *sockets, nfds_t count, int timeout_ms);
