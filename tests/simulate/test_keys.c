@@ -47,6 +47,28 @@ static void keys_that_nobody_asks_for_any_more_take_no_memory(void **state) {
   assert_in_range(simulation.keys.table.room, 64, 4096);
 }
 
+/* A crowd that is gone leaves no room behind, and those that came after it are found in what is
+ * left: what they had still denies them. A key is remembered for two hours and some seconds. */
+static void the_table_shrinks_behind_a_crowd(void **state) {
+  enum { CROWD = 500, STEADY = 10 };
+  static const int64_t minutes[] = {65, 123};
+  char key[32];
+  (void)state;
+  init("sliding-window:1/1h");
+  for (int i = 0; i < CROWD; i++) {
+    snprintf(key, sizeof key, "visitor%d", i);
+    send_request(0, key);
+  }
+  assert_in_range(simulation.keys.table.room, CROWD, 4 * CROWD);
+  for (int i = 0; i < 2 * STEADY; i++) {
+    snprintf(key, sizeof key, "steady%d", i % STEADY);
+    send_request(minutes[i / STEADY] * 60000000, key);
+  }
+  assert_int_equal(simulation.keys.table.count, STEADY);
+  assert_in_range(simulation.keys.table.room, 64, 128);
+  assert_int_equal(simulation.measures[0].allowed, CROWD + STEADY);
+}
+
 static void forgetting_changes_no_decision(void **state) {
   char key[32];
   (void)state;
@@ -194,6 +216,7 @@ static void a_key_that_waits_takes_few_bytes(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(keys_that_nobody_asks_for_any_more_take_no_memory, clean_up),
+      cmocka_unit_test_teardown(the_table_shrinks_behind_a_crowd, clean_up),
       cmocka_unit_test_teardown(forgetting_changes_no_decision, clean_up),
       cmocka_unit_test_teardown(a_request_with_an_earlier_time_counts_as_now, clean_up),
       cmocka_unit_test_teardown(packing_changes_no_decision, clean_up),
