@@ -234,6 +234,10 @@ case "${1-} ${2-}" in
   write_list
   exit
   ;;
+"--build ") # the check's own
+  build_all
+  exit
+  ;;
 "--packages unit")
   install_unit
   exit
@@ -270,9 +274,9 @@ else
 fi
 
 rm -f "$logs"/built-*
-build_all &
+setsid sh tests/check.sh --build & # a group of its own, to which cmake, ninja and what it starts belong
 builder=$!
-trap 'kill "$builder" 2>/dev/null; exit 1' INT TERM
+trap 'kill -TERM "-$builder" 2>/dev/null; exit 1' INT TERM
 for preset in $presets; do
   check "$preset"
 done
