@@ -57,6 +57,14 @@ class Run(ProgramTest):
     def run_in_place(self, *command, options=(), rule=RULE):
         return run(*self.words(command, options, rule))
 
+    def run_next(self):
+        """As soon as the place is free; and anew where the machine stood for so long that this one lost it as well."""
+        for _ in range(5):
+            result = self.run_in_place("true", options=("--wait", "30s"))
+            if b"the place was lost" not in result.stderr:
+                break
+        self.assert_ends(result, 0)
+
     def start(self, *command, options=(), rule=RULE):
         process = subprocess.Popen([PROGRAM, *self.words(command, options, rule)],
                                    env=environment(), stderr=subprocess.PIPE)
@@ -131,13 +139,13 @@ class Always:
         process.wait()
         wait_until(lambda: not lives(command))
         killed = time.monotonic()
-        self.assert_ends(self.run_in_place("true", options=("--wait", "30s")), 0)
+        self.run_next()
         self.assertLess(time.monotonic() - killed, 6)
 
     def test_a_command_that_lost_its_place_is_ended(self):
         process, command = self.start_writing("while :; do sleep 0.05; done", "trap '' TERM")
         process.send_signal(signal.SIGSTOP)
-        self.assert_ends(self.run_in_place("true", options=("--wait", "30s")), 0)
+        self.run_next()
         self.assertTrue(lives(command))
         process.send_signal(signal.SIGCONT)
         self.assertEqual(process.wait(TIMEOUT_S), FAILED)
@@ -166,7 +174,7 @@ class Always:
     def test_or_goes_on_where_that_is_wanted(self):
         process, _ = self.start_writing("sleep 6; exit 4", options=("--lost", "continue"))
         process.send_signal(signal.SIGSTOP)
-        self.assert_ends(self.run_in_place("true", options=("--wait", "30s")), 0)
+        self.run_next()
         process.send_signal(signal.SIGCONT)
         self.assertEqual(process.wait(TIMEOUT_S), 4)
         self.assertIn(b"goes on", process.stderr.read())
@@ -192,7 +200,7 @@ class OnRedis(Always, Run):
         process, command = self.start_writing("sleep 0.1; exit 0")
         process.send_signal(signal.SIGSTOP)
         os.kill(command, signal.SIGSTOP)
-        self.assert_ends(self.run_in_place("true", options=("--wait", "30s")), 0)
+        self.run_next()
         os.kill(command, signal.SIGCONT)
         wait_until(lambda: not lives(command))
         process.send_signal(signal.SIGCONT)

@@ -1,5 +1,5 @@
 /* shares --store URL [--load NAME] [--seed N] [--others N] [--floors PERCENT] [--cells N] [--cell MS] [--rate N]
- *        [--seconds N] [--kills] [--used PERCENT] [--least PERCENT] [--most PERCENT] [--lease MS]
+ *        [--seconds N] [--kills] [--used PERCENT] [--least PERCENT] [--most PERCENT] [--lease MS] [--turns N]
  *
  * Eight processes, whose clocks differ, ask for the tenants of one pool of 1000/s (--rate) in 30 cells of
  * 500 ms (--cells, --cell). What is checked:
@@ -10,6 +10,9 @@
  *   from the second window on, so much of what max-min fairness by cells would use was used: --used
  *   and each tenant that asked got so much of what that would give it: --least
  *   and none more than so much of that: --most PERCENT
+ *
+ * The first two hold on any machine, in each run. How fair it was does not: with --turns N, what a busy machine has
+ * missed is tried again, N times in all.
  *
  * With --lease floors are charged ahead, of which no process here holds so much that another is denied; and some
  * requests are admitted from them.
@@ -109,11 +112,12 @@ static struct {
   int count;  /* of them, ... */
   int others; /* ... and of these the last ones, that are not named */
   weir_rule rule;
-  int64_t cells, cell_ms, rate, seconds, floors, lease_ms;
+  int64_t cells, cell_ms, rate, seconds, floors, lease_ms, turns;
   uint64_t seed;
   bool kills;
   double used, least;
-} settings = {.load = loads, .cells = 30, .cell_ms = 500, .rate = 1000, .used = 90, .least = 80};
+} settings = {
+    .load = loads, .cells = 30, .cell_ms = 500, .rate = 1000, .turns = 1, .used = 90, .least = 80};
 
 /* --- a child ------------------------------------------------------------------------------------
  */
@@ -417,7 +421,8 @@ static bool is_fair(int cells) {
   return 100 * used / could >= settings.used && 100 * least >= settings.least;
 }
 
-static bool report(int killed) {
+/* Whether all held that holds on any machine. */
+static bool report(int killed, bool *fair) {
   size_t count = 0, failed = 0, all = common->used;
   int within[2] = {0}, refused[2] = {0};
   for (size_t i = 0; i < all; i++)
@@ -437,8 +442,8 @@ static bool report(int killed) {
          (double)common->operations / (double)count, (double)common->round_trips / (double)count,
          (double)count / PROCESSES / cells);
   if (settings.lease_ms > 0) printf("  %" PRIu64 " admitted from lots\n", common->lease_used);
-  bool fair = is_fair(cells), leases = settings.lease_ms == 0 || common->lease_used > 0;
-  return leases && most.excess <= 0 && refused[0] == 0 && 100 * refused[1] <= within[1] && fair;
+  *fair = is_fair(cells) && (settings.lease_ms == 0 || common->lease_used > 0);
+  return most.excess <= 0 && refused[0] == 0 && 100 * refused[1] <= within[1];
 }
 
 /* --- what is asked for --------------------------------------------------------------------------
@@ -528,6 +533,7 @@ static const char *read_arguments(int count, char **arguments) {
     read_number("--cell", given, value, &settings.cell_ms);
     read_number("--rate", given, value, &settings.rate);
     read_number("--floors", given, value, &settings.floors);
+    read_number("--turns", given, value, &settings.turns);
     read_number("--seed", given, value, &seed);
     read_number("--others", given, value, &others);
     read_number("--lease", given, value, &settings.lease_ms);
@@ -556,7 +562,8 @@ static void set_up(int count, char **arguments) {
     give_up(
         "usage: shares --store URL [--load NAME] [--seed N] [--others N] [--floors PERCENT]\n"
         "       [--cells N] [--cell MS] [--rate N] [--seconds N] [--kills]\n"
-        "       [--used PERCENT] [--least PERCENT] [--most PERCENT] [--lease MS]");
+        "       [--used PERCENT] [--least PERCENT] [--most PERCENT] [--lease MS]\n"
+        "       [--turns N]");
   snprintf(settings.url, URL_BYTES, "%s", url);
   make_tenants();
   write_rule();
@@ -565,12 +572,14 @@ static void set_up(int count, char **arguments) {
   settings.rule = stack.rules[0];
 }
 
-int main(int count, char **arguments) {
+static bool play(int turn, bool *fair) {
   pid_t processes[PROCESSES];
   int numbers[PROCESSES], killed = 0;
-  set_up(count, arguments);
   common = share_memory(sizeof *common);
-  snprintf(common->key, KEY_BYTES, "shares-%ld", (long)getpid());
+  snprintf(common->key, KEY_BYTES, "shares-%ld-%d", (long)getpid(), turn);
+  memset(asked, 0, sizeof asked);
+  memset(got, 0, sizeof got);
+  memset(denied, 0, sizeof denied);
   for (int i = 0; i < PROCESSES; i++) {
     numbers[i] = i;
     processes[i] = start_process(run_child, &numbers[i]);
@@ -587,5 +596,15 @@ int main(int count, char **arguments) {
   }
   for (int i = 0; i < PROCESSES; i++)
     end_process(processes[i]);
-  return report(killed) ? 0 : 1;
+  bool kept = report(killed, fair);
+  unshare_memory(common, sizeof *common);
+  return kept;
+}
+
+int main(int count, char **arguments) {
+  bool kept = true, fair = false;
+  set_up(count, arguments);
+  for (int turn = 0; kept && !fair && turn < settings.turns; turn++)
+    kept = play(turn, &fair);
+  return kept && fair ? 0 : 1;
 }
