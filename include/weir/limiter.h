@@ -288,7 +288,8 @@ WEIR_EXPORT weir_status weir_limiter_reset(weir_limiter *limiter, const void *ke
  * for longer than a lease, once no request is under way. Buckets get nothing back: it has drained by then.
  * Blocks up to the deadline, and as long again where something is being charged ahead; 32 keys go back in
  * one round trip to each server. WEIR_OK also where there is nothing; else why something did not go back,
- * which stays charged as long as it counts. Any thread. weir_limiter_destroy() talks to no store: what is
+ * which stays charged as long as it counts; but an empty place that could not be sent, or was refused, goes
+ * back with the next call, or by who renews. Any thread. weir_limiter_destroy() talks to no store: what is
  * held then stays charged. */
 WEIR_EXPORT weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *message);
 

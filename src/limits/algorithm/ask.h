@@ -32,7 +32,8 @@ typedef enum weir_terms {
   WEIR_MEMBER_SEEN, /* the same of one that was looked at just now: it needs no look before its charge */
   WEIR_AHEAD,       /* charged for requests that may come: its denial denies no other */
   WEIR_AHEAD_NEXT, /* the same for a window that has not begun, and follows the one that is open */
-  WEIR_DEBT        /* first of a group, for what was admitted before: `payment` says what */
+  WEIR_DEBT,       /* first of a group, for what was admitted before: `payment` says what */
+  WEIR_AGAIN       /* a refund that was not sent before: what is known was changed by that try */
 } weir_terms;
 
 /* What is charged to each rule for what was admitted before, and for no request. It is never denied:

@@ -314,7 +314,7 @@ static bool in_flight_refund(weir_rule_state *r, const weir_ask *ask, int64_t co
   if (state->from < state->epoch) state->from = state->epoch;
   if (state->from < state->to - 1) state->from = state->to - 1;
   if (state->from <= state->to) r->unused = cost;
-  for (int64_t epoch = state->from; epoch <= state->to; epoch++)
+  for (int64_t epoch = state->from; ask->terms != WEIR_AGAIN && epoch <= state->to; epoch++)
     own_add(r->memory, epoch, -cost);
   return true;
 }

@@ -42,7 +42,7 @@ static void refund_look_end(weir_machine *machine) {
     weir_machine_settle_alone(machine, WEIR_BAD_COST);
     return;
   }
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count && request->ask.terms != WEIR_AGAIN; i++)
     weir_expect_change(&machine->rule_states[i], -machine->rule_states[i].unused);
   weir_machine_enter(machine, WEIR_PHASE_TAKE_BACK);
 }

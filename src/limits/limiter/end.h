@@ -53,6 +53,12 @@ weir_status weir_settlement_end(weir_limiter *limiter, weir_settlement *settleme
 weir_status weir_settlement_make(weir_limiter *limiter, weir_settlement *settlement,
                                  weir_waiting *request, weir_message *message);
 
+/* Whether one that ended so, or a refund, has done nothing, and may be made later. */
+static inline bool weir_settlement_may_come_again(weir_status status) {
+  return status != WEIR_OK && status != WEIR_UNKNOWN_OUTCOME && status != WEIR_BAD_COST &&
+         status != WEIR_BROKEN_BACKEND;
+}
+
 void weir_settlement_count(weir_limiter *limiter, const weir_settlement *settlement);
 
 /* Whether this is a cost, and this a rule, that can be settled, and this a refund that can be made: of

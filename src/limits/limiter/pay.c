@@ -15,12 +15,16 @@
 
 #include "algorithm/in_flight.h"
 #include "condition.h"
+#include "limiter/end.h"
 #include "limiter/limiter.h"
 #include "limiter/place.h"
 #include "limiter/renew.h"
 
 /* As many leave in one exec: a request that comes behind them waits for no more. */
 enum { KEYS_AT_ONCE = 64 };
+
+/* So long after a try in which some spares could not be sent. */
+#define UNSENT_AGAIN_US INT64_C(50000)
 
 /* One exec. */
 typedef struct batch {
@@ -30,6 +34,7 @@ typedef struct batch {
   int64_t ends[KEYS_AT_ONCE][WEIR_RULES_MOST];
   size_t spare_count;
   weir_held_place *spares[KEYS_AT_ONCE];
+  weir_status statuses[KEYS_AT_ONCE]; /* of the spares */
 } batch;
 
 /* --- one batch ---------------------------------------------------------------------------------
@@ -76,12 +81,14 @@ static weir_status ask(weir_limiter *limiter, batch *all, weir_request_kind kind
                                           .key = key->text,
                                           .key_length = key->length}};
     if (!pays) state->claim.ask.at_us = spare->at_us;
+    if (!pays && spare->state == WEIR_PLACE_UNSENT) state->claim.ask.terms = WEIR_AGAIN;
     weir_call_join(&call, limiter, state, call->at);
   }
   weir_call_run(call);
   for (size_t n = 0; n < call->ask_count; n++) {
     weir_status status = call->batch[n].claim.verdict.status;
     weir_counts_add(limiter->counts, status, NULL);
+    all->statuses[n] = status;
     if (status != WEIR_OK && worst == WEIR_OK) worst = status;
   }
   if (pays) weir_counts_add_places(limiter->counts, WEIR_PLACES_RENEWALS, call->ask_count);
@@ -173,29 +180,49 @@ static weir_status renew(weir_limiter *limiter, int64_t *next_us, weir_message *
 /* --- spares ------------------------------------------------------------------------------------
  */
 
-/* The table is locked, and let go while the store is asked. */
+/* The next ones that are to go back. False: there is none. The table is locked. */
+static bool gather_spares(weir_limiter *limiter, batch *out, bool all) {
+  const weir_places *places = limiter->places;
+  weir_place_clocks clocks = weir_place_read_clocks(limiter);
+  out->spare_count = 0;
+  for (weir_held_key *key = places->first; key != NULL && places->spares > 0; key = key->next) {
+    weir_held_place *spare;
+    while (out->spare_count < KEYS_AT_ONCE &&
+           (spare = weir_held_key_drop_spare(key, clocks, all)) != NULL) {
+      out->statuses[out->spare_count] = WEIR_NO_MEMORY; /* unless there is some to ask */
+      out->spares[out->spare_count++] = spare;
+    }
+  }
+  return out->spare_count > 0;
+}
+
+/* Tries each once: what the store cannot be told of stays out until all were tried, or the time of one
+ * try is over. What got no answer may have gone back, and is never sent again. The table is locked, and
+ * let go while the store is asked. */
 static weir_status drop_spares(weir_limiter *limiter, bool all, weir_message *message) {
   weir_places *places = limiter->places;
   weir_status worst = WEIR_OK;
-  batch out = {.spare_count = 1};
-  while (out.spare_count > 0 && worst == WEIR_OK) {
-    weir_place_clocks clocks = weir_place_read_clocks(limiter);
-    out.spare_count = 0;
-    for (weir_held_key *key = places->first; key != NULL && places->spares > 0; key = key->next)
-      while (out.spare_count < KEYS_AT_ONCE &&
-             (out.spares[out.spare_count] = weir_held_key_drop_spare(limiter, key, clocks, all)) !=
-                 NULL)
-        out.spare_count++;
-    if (out.spare_count == 0) break;
+  weir_held_place *unsent = NULL;
+  batch out;
+  int64_t end_us = weir_monotonic_us() + limiter->deadline_us;
+  while ((worst == WEIR_OK || weir_monotonic_us() < end_us) && gather_spares(limiter, &out, all)) {
     pthread_mutex_unlock(&limiter->renewer.mutex);
-    worst = ask(limiter, &out, WEIR_REFUND, message);
+    weir_status status = ask(limiter, &out, WEIR_REFUND, worst == WEIR_OK ? message : NULL);
+    if (worst == WEIR_OK) worst = status;
     pthread_mutex_lock(&limiter->renewer.mutex);
     for (size_t n = 0; n < out.spare_count; n++) {
-      weir_held_key *key = out.spares[n]->key;
-      key->leaving--;
-      weir_held_key_tidy(places, key);
-      free(out.spares[n]);
+      weir_held_place *spare = out.spares[n];
+      if (weir_settlement_may_come_again(out.statuses[n])) {
+        spare->next = unsent;
+        unsent = spare;
+      } else {
+        weir_place_settle_spare(places, spare, false);
+      }
     }
+  }
+  for (weir_held_place *next; unsent != NULL; unsent = next) {
+    next = unsent->next;
+    weir_place_settle_spare(places, unsent, true);
   }
   return worst;
 }
@@ -218,7 +245,7 @@ weir_status weir_pay_due(weir_limiter *limiter, int64_t *next_us, weir_message *
   if (places->first == NULL) *next_us = WEIR_NEVER;
   if (places->spares == 0) return status;
   weir_status dropped = drop_spares(limiter, false, status == WEIR_OK ? message : NULL);
-  int64_t look_us = limiter->stack.rules[0].lease_us / 2;
+  int64_t look_us = dropped == WEIR_OK ? limiter->stack.rules[0].lease_us / 2 : UNSENT_AGAIN_US;
   if (*next_us > look_us) *next_us = look_us;
   if (places->first == NULL) *next_us = WEIR_NEVER;
   return status != WEIR_OK ? status : dropped;

@@ -58,7 +58,8 @@ void weir_places_destroy(weir_places *places, bool in_child) {
     for (weir_held_place *place = key->places, *behind; place != NULL; place = behind) {
       behind = place->next;
       place->key = NULL;
-      if (in_child || place->state == WEIR_PLACE_SPARE) free(place);
+      bool own = place->state == WEIR_PLACE_SPARE || place->state == WEIR_PLACE_UNSENT;
+      if (in_child || own) free(place);
     }
     free(key);
   }
@@ -423,18 +424,31 @@ void weir_held_key_settle(weir_limiter *limiter, weir_held_key *key, weir_place_
   }
 }
 
-weir_held_place *weir_held_key_drop_spare(weir_limiter *limiter, weir_held_key *key,
-                                          weir_place_clocks clocks, bool all) {
+weir_held_place *weir_held_key_drop_spare(weir_held_key *key, weir_place_clocks clocks, bool all) {
   int64_t monotonic_us = weir_monotonic_us();
   for (weir_held_place *place = key->places; place != NULL; place = place->next) {
-    if (place->state != WEIR_PLACE_SPARE) continue;
-    if (!all && monotonic_us < place->spare_until_us && clocks.now_us < place->until_us) continue;
+    bool kept = place->state == WEIR_PLACE_SPARE;
+    if (!kept && place->state != WEIR_PLACE_UNSENT) continue;
+    bool over = monotonic_us >= place->spare_until_us || clocks.now_us >= place->until_us;
+    if (kept && !all && !over) continue;
     unlink_place(place);
     place->key = key;
-    place->state = WEIR_PLACE_LEFT;
+    if (kept) place->state = WEIR_PLACE_LEFT;
     key->leaving++;
-    limiter->places->spares--;
     return place;
   }
   return NULL;
+}
+
+void weir_place_settle_spare(weir_places *places, weir_held_place *place, bool unsent) {
+  weir_held_key *key = place->key;
+  key->leaving--;
+  if (unsent) {
+    place->state = WEIR_PLACE_UNSENT;
+    link_place(key, place);
+    return;
+  }
+  places->spares--;
+  free(place);
+  weir_held_key_tidy(places, key);
 }

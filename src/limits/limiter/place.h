@@ -3,14 +3,15 @@
  *     NEW ──> HELD ─┬──────────> LEFT      released: first it stops believing, then the store is told
  *              ^    ├──> LOST ──> LEFT     not paid for in time: it does not count as held again
  *              │    └──> SPARE ─> LEFT     empty, kept for a next caller of this process (lease=)
- *              └───────────┘
+ *              └───────────┘       │
+ *                         UNSENT <─┘       the store was not told, and is with a next try
  *
  * A place is held until the guard before the end of what it has paid for, by the limiter's clock and
  * by CLOCK_BOOTTIME as that stood when it was paid: past either it is lost. Renewals are planned per
  * key: all that is due there is one payment, and who leaves meanwhile waits for its answer, so that
  * what goes back is what was paid.
  *
- * Files: place.c knows the places and asks no store; renew.c pays for them, and gives spares back;
+ * Files: place.c knows the places and asks no store; pay.c pays for them, and gives spares back;
  * reserve.c enters and leaves.
  */
 #ifndef WEIR_LIMITER_PLACE_H
@@ -35,7 +36,8 @@ typedef enum weir_place_state {
   WEIR_PLACE_HELD,
   WEIR_PLACE_SPARE,
   WEIR_PLACE_UNPAID,
-  WEIR_PLACE_LEFT
+  WEIR_PLACE_LEFT,
+  WEIR_PLACE_UNSENT
 } weir_place_state;
 
 typedef struct weir_held_place {
@@ -81,7 +83,8 @@ typedef struct weir_places {
   pthread_cond_t settled; /* a payment has its answer */
   weir_hash_table keys;   /* of weir_held_key * */
   weir_held_key *first, *last;
-  size_t held, spares;
+  size_t held;
+  size_t spares;   /* and what is unsent; with those that are being given back */
   uint64_t token;  /* the last */
   uint64_t pass;   /* of renewing */
   bool passing;    /* one is under way */
@@ -155,10 +158,13 @@ bool weir_held_key_snapshot(struct weir_limiter *limiter, weir_held_key *key,
 void weir_held_key_settle(struct weir_limiter *limiter, weir_held_key *key,
                           weir_place_clocks clocks, const int64_t ends[WEIR_RULES_MOST]);
 
-/* Takes out a spare of this key whose time is over, or any (`all`); NULL: there is none. It is the
- * caller's, and its key counts it as leaving. */
-weir_held_place *weir_held_key_drop_spare(struct weir_limiter *limiter, weir_held_key *key,
-                                          weir_place_clocks clocks, bool all);
+/* Takes out a spare of this key whose time is over, or any (`all`), or what is unsent; NULL: there is
+ * none. It is the caller's, and its key counts it as leaving. */
+weir_held_place *weir_held_key_drop_spare(weir_held_key *key, weir_place_clocks clocks, bool all);
+
+/* The caller has tried to give it back. `unsent`: nothing was done, and it stays for a next try; else it
+ * is over, whether or not that is known to have arrived. */
+void weir_place_settle_spare(weir_places *places, weir_held_place *place, bool unsent);
 
 void weir_held_key_move_last(weir_places *places, weir_held_key *key);
 

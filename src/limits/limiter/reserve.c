@@ -459,12 +459,6 @@ static weir_status tell_loss(const weir_reservation *reservation, weir_status st
   return WEIR_PLACE_LOST;
 }
 
-/* Whether a settlement that ended so has done nothing, and may be made later. */
-static bool may_come_again(weir_status status) {
-  return status != WEIR_OK && status != WEIR_UNKNOWN_OUTCOME && status != WEIR_BAD_COST &&
-         status != WEIR_BROKEN_BACKEND;
-}
-
 /* The first step of its end. False: nothing is to be sent. */
 static bool leave(weir_reservation *reservation, weir_reservation_state state, const int64_t *real,
                   weir_settlement *settlement) {
@@ -482,7 +476,7 @@ static weir_status end(weir_reservation *reservation, weir_reservation_state sta
   weir_status status = WEIR_OK;
   if (leave(reservation, state, real, settlement)) status = make(reservation, settlement, message);
   if (held) status = without_account(reservation, status);
-  if (state == WEIR_RESERVATION_SETTLED && !held && may_come_again(status))
+  if (state == WEIR_RESERVATION_SETTLED && !held && weir_settlement_may_come_again(status))
     reservation->state = WEIR_RESERVED;
   else
     weir_reserved_close(reservation);
@@ -534,7 +528,8 @@ static weir_status settle(weir_reservation *reservation, int64_t *costs, weir_me
     int64_t taken = reservation->costs[i];
     if (status == WEIR_OK) costs[i] = taken + settlement.settled[i];
     if (status == WEIR_UNKNOWN_OUTCOME && costs[i] > taken) costs[i] = taken;
-    if (weir_rule_is_held(&limiter->stack.rules[i]) && !may_come_again(status)) costs[i] = 0;
+    if (weir_rule_is_held(&limiter->stack.rules[i]) && !weir_settlement_may_come_again(status))
+      costs[i] = 0;
   }
   if (status == WEIR_OK) weir_settlement_count(limiter, &settlement);
   return tell_loss(reservation, status, message);
