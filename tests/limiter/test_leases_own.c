@@ -76,6 +76,38 @@ static void a_reservation_has_both(void **state) {
   }
 }
 
+/* What a denied take held is there for a peek behind it in the list; but not what a take between them has, of
+ * the store (`left`) or of what went back. */
+static void a_peek_sees_what_a_denied_take_gave_back(void **state) {
+  (void)state;
+  for (size_t i = 0; i <= LEASE_WINDOWS; i++) {
+    const char *rules = i < LEASE_WINDOWS ? lease_windows[i] : lease_bucket;
+    for (int64_t left = 0; left <= 2; left += 2) {
+      world w;
+      lease_open(&w, rules, 30);
+      leave(&w, rules, left);
+      int64_t all = lease_held(w.limiter) + left;
+      weir_request list[] = {of(all + 1), of(2), of(all - 2), of(all - 1), of(900)};
+      for (int n = 2; n < 5; n++)
+        list[n].flags = WEIR_REQUEST_PEEK;
+      list[4].flags |= WEIR_REQUEST_UP_TO;
+      assert_int_equal(weir_limiter_decide(w.limiter, list, 5, NULL), WEIR_OK);
+      assert_false(list[0].decision.allowed);
+      assert_true(list[1].decision.allowed);
+      assert_true(list[2].decision.allowed);
+      assert_int_equal(list[2].decision.cost, all - 2);
+      assert_int_equal(list[2].decision.retry_after_us, 0);
+      assert_false(list[3].decision.allowed);
+      assert_true(list[4].decision.allowed);
+      assert_int_equal(list[4].decision.cost, all - 2);
+      for (int n = 2; n < 5; n++)
+        assert_int_equal(list[n].decision.remaining, all - 2);
+      assert_int_equal(lease_store_room(&w, rules, "k") + lease_held(w.limiter), all - 2);
+      lease_close(&w);
+    }
+  }
+}
+
 /* A limiter that waits asks in the same way. */
 static void who_may_wait_has_both(void **state) {
   (void)state;
@@ -190,6 +222,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_reservation_has_what_is_held),
       cmocka_unit_test(a_reservation_has_both),
+      cmocka_unit_test(a_peek_sees_what_a_denied_take_gave_back),
       cmocka_unit_test(who_may_wait_has_both),
       cmocka_unit_test(costs_that_are_equal_have_what_is_held),
       cmocka_unit_test(costs_that_differ_have_what_went_back),

@@ -546,18 +546,33 @@ static void settle_next(weir_call *call, weir_group *group) {
   end_refill(group, ahead->verdict.status);
 }
 
+/* A peek of one rule is told what that has room for now. */
+static void show_room(weir_claim *request) {
+  weir_decision *decision = &request->verdict.decision;
+  int64_t cost = request->ask.cost < decision->remaining ? request->ask.cost : decision->remaining;
+  if (cost < (request->ask.up_to ? 1 : request->ask.cost)) return;
+  decision->allowed = true;
+  decision->cost = cost;
+  decision->retry_after_us = decision->delay_us = 0;
+}
+
 /* Figures that were made before the lease was granted do not count what was held: that is room. It
  * may cover a request that was denied or has no answer: some did not take of it, as too little was
- * known for their figures, or as they may wait. */
+ * known for their figures, or as they may wait; and what a take held, which was denied, is there for those
+ * behind it. */
 static void cover(weir_limiter *limiter, const weir_group *group, const weir_lease *lease,
                   int64_t now_us) {
   weir_memo_entry *entry = group->entry;
-  for (weir_claim *request = group->requests; request != NULL; request = request->next)
-    if (request->ask.limit == 0 && request->verdict.status == WEIR_OK &&
-        request->verdict.decision.remaining != WEIR_NOT_KNOWN)
-      add_room(lease, request, weir_stock_room(entry->leased->stock, now_us, request->ask.class));
   for (weir_claim *request = group->requests; request != NULL; request = request->next) {
-    bool admitted = request->verdict.status == WEIR_OK && request->verdict.decision.allowed;
+    bool decided = request->verdict.status == WEIR_OK;
+    bool told =
+        request->ask.limit == 0 && decided && request->verdict.decision.remaining != WEIR_NOT_KNOWN;
+    if (told)
+      add_room(lease, request, weir_stock_room(entry->leased->stock, now_us, request->ask.class));
+    if (request->ask.kind == WEIR_PEEK && told && weir_claim_has_lot(request) &&
+        limiter->stack.count == 1)
+      show_room(request);
+    bool admitted = decided && request->verdict.decision.allowed;
     if (!may_use(request) || request->ask.up_to || admitted) continue;
     if (use(limiter, entry, now_us, true, request))
       request->verdict.away = request->verdict.gone = false;
