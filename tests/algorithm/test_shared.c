@@ -256,6 +256,32 @@ static void what_is_content_with_less_has_its_floor(void **state) {
   fake_close(world);
 }
 
+/* So has one who is not named. Of those who come, all that may be had is had here. */
+static void so_has_one_who_is_not_named(void **state) {
+  (void)state;
+  struct fake_world *world = open_world(others_text, BEGIN + 500000, 1);
+  weir_claim up_to = {.ask = {.cost = 90, .up_to = true, .tenant_number = 'x'}};
+  assert_true(take(world, 0, "x", 1)->allowed);
+  world->now_us += 4 * SECOND;
+  for (int i = 0; i < 6; i++)
+    while (take(world, 6 + i, &"rstuvw"[i], 1)->allowed)
+      continue;
+  int64_t lent = pool(world, 1004, 2);
+  assert_int_equal(pool(world, 1004, 6), 2);
+  const weir_verdict *verdict = &fake_run(world, 4, up_to)->verdict;
+  assert_true(verdict->decision.allowed);
+  assert_int_equal(verdict->decision.cost, 48);
+  assert_int_equal(own(world, 1004, "x"), 48);
+  assert_int_equal(pool(world, 1004, 6), 50);
+  assert_int_equal(pool(world, 1004, 2), lent);
+  assert_false(fake_run(world, 5, up_to)->verdict.decision.allowed);
+  up_to.ask.tenant_number = 'y';
+  assert_false(fake_run(world, 1, up_to)->verdict.decision.allowed);
+  assert_int_equal(pool(world, 1004, 6), 50);
+  assert_int_equal(pool(world, 1004, 2), lent);
+  fake_close(world);
+}
+
 /* --- takes and peeks in one list ---------------------------------------------------------------
  */
 
@@ -416,6 +442,60 @@ static void other_weights_have_what_floors_leave(void **state) {
   assert_true(takes(world, 0, "a", 2));
   assert_int_equal(pool(world, 1000, 1), 8);
   fake_close(world);
+}
+
+static const weir_decision *ask_by_its_rule(struct fake_world *world, int client,
+                                            const char *tenant, weir_ask ask) {
+  const weir_rule *rule = &world->clients[client].machine->frame.stack->rules[0];
+  ask.tenant_number = *tenant;
+  ask.weight = weir_rule_weight(rule, tenant, 1);
+  const weir_verdict *verdict = &fake_run(world, client, (weir_claim){.ask = ask})->verdict;
+  assert_int_equal(verdict->status, WEIR_OK);
+  return &verdict->decision;
+}
+
+/* Of three processes for each tenant one may have other weights. Whoever asks for up to more than there is has what a
+ * peek has found, by a process with the same weights; and who is denied all is denied it again. What other weights
+ * have in use of all floors a peek does not see. */
+static void ask_for_all(const char *before, const char *after, unsigned seed) {
+  enum { TENANTS_HERE = 4, TIMES = 60 };
+  struct fake_world *world = open_world(before, BEGIN + 500000, seed);
+  weir_stack changed = shared_rule(after);
+  for (int client = 0; client < TENANTS_HERE; client++)
+    weir_machine_init(world->clients[client].machine, &changed, &world->settings);
+  for (int n = 0; n < TIMES; n++) {
+    int client = (int)fake_random(world, FAKE_CLIENTS_ROOM);
+    const char *tenant = &"abyz"[client % TENANTS_HERE];
+    weir_ask ask = {.cost = 1 + fake_random(world, world->stack.rules[0].floor_of_cell)};
+    bool fills = fake_random(world, 3) > 0;
+    if (!fills) ask = (weir_ask){.kind = WEIR_PEEK, .cost = 1};
+    int64_t there = ask_by_its_rule(world, client, tenant, ask)->remaining;
+    if (fills) continue;
+    ask = (weir_ask){.cost = world->stack.rules[0].limit, .up_to = true};
+    if (client >= TENANTS_HERE) client = client % TENANTS_HERE + TENANTS_HERE;
+    const weir_decision *decision = ask_by_its_rule(world, client, tenant, ask);
+    int64_t got = decision->allowed ? decision->cost : 0;
+    if (got > there || (got < there && before == after))
+      fail_msg("%s, seed %u: %c got %d of %d", before, seed, *tenant, (int)got, (int)there);
+    if (got == 0) assert_false(ask_by_its_rule(world, client, tenant, ask)->allowed);
+    if (fake_random(world, 3) == 0) world->now_us += fake_random(world, SECOND);
+  }
+  fake_close(world);
+}
+
+static void what_asks_for_all_has_what_a_peek_finds(void **state) {
+  const char *equal = "shared-window:200/8s,floors=90%,weights=a:5|b:2",
+             *others_before = "shared-window:200/8s,floors=100%,weights=a:4|b:3|c:1,others=2",
+             *others_after = "shared-window:200/8s,floors=100%,weights=a:1|b:1,others=8";
+  (void)state;
+  for (unsigned seed = 1; seed <= 100; seed++) {
+    ask_for_all(rule_text, rule_text, seed);
+    ask_for_all(equal, equal, seed);
+    ask_for_all(others_text, others_text, seed);
+    ask_for_all(others_after, others_after, seed);
+    ask_for_all(weights_before, weights_after, seed);
+    ask_for_all(others_before, others_after, seed);
+  }
 }
 
 /* A pool that was idle for a period. By a late clock its last cell is not over, and by an early one the next period
@@ -694,6 +774,7 @@ struct hunt {
   weir_stack changed; /* what half of all processes have; count 0: all have one rule */
   int seed;
   bool all_floors; /* are asked for in every cell, and no more of those who have one */
+  bool less;       /* is welcome to some, who ask for more */
   /* Where in a cell what is asked for. */
   enum { ANYWHERE, LOANS_BETWEEN, LATE_FLOORS, AT_EDGES, MODES } mode;
   int64_t stamps[TAKES_MOST], costs[TAKES_MOST];
@@ -804,6 +885,9 @@ static void begin(struct hunt *hunt, int client) {
     if (leases && i > 0) {
       ask.up_to = true;
       ask.terms = WEIR_AHEAD;
+    } else if (hunt->less && !peeks && fake_random(world, 3) == 0) {
+      ask.up_to = true;
+      if (!modest) ask.cost += fake_random(world, 20);
     }
     hunt->begun[cell][tenant] += peeks ? 0 : ask.cost;
     who->requests[count++] = (weir_claim){.ask = ask};
@@ -828,9 +912,10 @@ static void collect(struct hunt *hunt, const struct fake_client *who) {
       if (decided && claim->verdict.decision.allowed) use_lot(hunt, claim);
       continue;
     }
-    if (decided && !claim->verdict.decision.allowed) hunt->denied[cell][tenant]++;
-    if (!decided || !claim->verdict.decision.allowed) continue;
-    admit(hunt, claim->verdict.decision.at_us, claim->ask.cost);
+    const weir_decision *decision = &claim->verdict.decision;
+    if (decided && (!decision->allowed || decision->cost < claim->ask.cost))
+      hunt->denied[cell][tenant]++;
+    if (decided && decision->allowed) admit(hunt, decision->at_us, decision->cost);
   }
 }
 
@@ -874,10 +959,11 @@ static void change_rule(struct hunt *hunt, const char *rule) {
 
 /* Operations of all land in any order, some late, some clients die; the clocks are apart by all that they
  * may be. */
-static int64_t run(unsigned seed, const char *rule, const char *changed, int64_t *limit,
+static int64_t run(unsigned seed, const char *rule, const char *changed, bool less, int64_t *limit,
                    size_t *admitted, size_t *within) {
   struct hunt *hunt = calloc(1, sizeof *hunt);
   hunt->seed = (int)seed;
+  hunt->less = less;
   hunt->all_floors = strstr(rule, "=100%") != NULL;
   hunt->mode = seed / 4 % MODES;
   hunt->world =
@@ -959,14 +1045,14 @@ static const char *const changes[][2] = {
 enum { CHANGES = sizeof changes / sizeof changes[0] };
 
 /* `next` says which rule a seed has, and which one comes after it, if any does. */
-static void hunt_all(const char *(*next)(int seed, bool changed)) {
+static void hunt_all(const char *(*next)(int seed, bool changed), bool less) {
   size_t admitted = 0, within = 0;
   int64_t nearest = 0;
   int first = getenv("WEIR_SHARED_FIRST") != NULL ? atoi(getenv("WEIR_SHARED_FIRST")) : 1;
   int seeds = getenv("WEIR_SHARED_SEEDS") != NULL ? atoi(getenv("WEIR_SHARED_SEEDS")) : 40;
   for (int seed = first; seed < first + seeds; seed++) {
-    int64_t limit,
-        most = run((unsigned)seed, next(seed, false), next(seed, true), &limit, &admitted, &within);
+    int64_t limit, most = run((unsigned)seed, next(seed, false), next(seed, true), less, &limit,
+                              &admitted, &within);
     if (most > limit) fail_msg("seed %d: %d of %d", seed, (int)most, (int)limit);
     if (most * 100 / limit > nearest) nearest = most * 100 / limit;
   }
@@ -990,17 +1076,27 @@ static const char *change_at(int seed, bool changed) {
 
 static void is_never_over_its_limit_nor_denies_a_floor(void **state) {
   (void)state;
-  hunt_all(rule_at);
+  hunt_all(rule_at, false);
 }
 
 static void is_never_over_with_lots_nor_denies_a_floor(void **state) {
   (void)state;
-  hunt_all(leased_at);
+  hunt_all(leased_at, false);
 }
 
 static void is_never_over_while_a_rule_changes(void **state) {
   (void)state;
-  hunt_all(change_at);
+  hunt_all(change_at, false);
+}
+
+static void is_never_over_where_less_is_welcome(void **state) {
+  (void)state;
+  hunt_all(rule_at, true);
+}
+
+static void is_never_over_where_less_is_welcome_and_a_rule_changes(void **state) {
+  (void)state;
+  hunt_all(change_at, true);
 }
 
 /* --- fairness -----------------------------------------------------------------------------------
@@ -1073,10 +1169,12 @@ int main(void) {
       cmocka_unit_test(a_stopped_tenant_is_told_once),
       cmocka_unit_test(what_is_denied_goes_back),
       cmocka_unit_test(what_is_content_with_less_has_its_floor),
+      cmocka_unit_test(so_has_one_who_is_not_named),
       cmocka_unit_test(a_peek_beside_a_take_finds_what_it_finds_alone),
       cmocka_unit_test(a_peek_beside_a_floor_costs_no_round),
       cmocka_unit_test(floors_become_larger_a_period_after_the_room),
       cmocka_unit_test(other_weights_have_what_floors_leave),
+      cmocka_unit_test(what_asks_for_all_has_what_a_peek_finds),
       cmocka_unit_test(two_who_are_first_in_two_periods_agree),
       cmocka_unit_test(what_was_too_much_goes_back_where_it_counts),
       cmocka_unit_test(what_only_floors_were_charged_goes_back_from_them),
@@ -1093,6 +1191,8 @@ int main(void) {
       cmocka_unit_test(is_never_over_its_limit_nor_denies_a_floor),
       cmocka_unit_test(is_never_over_with_lots_nor_denies_a_floor),
       cmocka_unit_test(is_never_over_while_a_rule_changes),
+      cmocka_unit_test(is_never_over_where_less_is_welcome),
+      cmocka_unit_test(is_never_over_where_less_is_welcome_and_a_rule_changes),
   };
   if (getenv("WEIR_SHARED_SEEDS") != NULL) cmocka_set_test_filter("is_never_*");
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,8 @@ extern const weir_method forgets_the_floors_of_this_cell,
     takes_a_cell_for_final_once_it_was_read, lends_an_overrun_whatever_there_is,
     goes_by_its_own_division, says_nothing_of_other_weights, looks_at_F_before_it_says_so,
     does_not_ask_who_divides_otherwise, has_larger_floors_at_once, settles_down_in_the_cell_of_now,
-    makes_a_level_that_is_there, counts_who_has_a_mark;
+    makes_a_level_that_is_there, gives_less_of_a_floor_nothing, has_floors_that_it_has_not_counted,
+    counts_who_has_a_mark;
 
 /* A charge adds first, to one count after another. */
 static size_t reads_first(const weir_machine *machine, size_t landed) {
@@ -113,6 +114,14 @@ const struct mutant shared_mutants[] = {
      .scope = "shared, two that borrow",
      .killed_by = CHECK_ONCE,
      .method = &makes_a_level_that_is_there},
+    {.name = "gives less of a floor nothing",
+     .scope = "shared, up to",
+     .killed_by = CHECK_DENIAL,
+     .method = &gives_less_of_a_floor_nothing},
+    {.name = "has floors that it has not counted",
+     .scope = "shared, up to, others",
+     .killed_by = CHECK_FORGOTTEN,
+     .method = &has_floors_that_it_has_not_counted},
     {.name = "counts who has a mark",
      .scope = "shared, others",
      .killed_by = CHECK_ONCE,

@@ -286,16 +286,22 @@ static int64_t other_left(const weir_rule_state *r, bool charges) {
   return comes && left > coming ? coming : left;
 }
 
+/* The same of any tenant. While floors are divided otherwise elsewhere, those of all who are named are looked at. */
+static int64_t floor_room(const weir_rule_state *r, bool charges) {
+  const shared_state *state = r->state;
+  if (is_other(r)) return other_left(r, charges);
+  int64_t left = own_left(r), named = named_floors(r) - state->among;
+  bool counted = r->frame->phase == WEIR_PHASE_CHARGE && r->step > 0;
+  return counted && is_disputed(r) && left > named ? named : left;
+}
+
 /* What is left of the floor on top of what r believes. Of a charge only what is counted among floors is one; a peek
  * beside it is charged nothing. */
 static int64_t floor_left(const weir_rule_state *r, bool peeks) {
   const shared_state *state = r->state;
   bool charges = r->frame->phase == WEIR_PHASE_CHARGE && !peeks;
-  int64_t left = is_other(r) ? other_left(r, charges) : own_left(r);
-  if (!charges || r->step == 0) return left;
-  if (!is_other(r) && is_disputed(r) && left > named_floors(r) - state->among)
-    left = named_floors(r) - state->among;
-  return left < state->floors - state->within ? left : state->floors - state->within;
+  int64_t left = floor_room(r, charges), counted = state->floors - state->within;
+  return charges && r->step > 0 && left > counted ? counted : left;
 }
 
 /* In parts. Who has no floor is let go as one of the weight 1. */
@@ -772,12 +778,13 @@ static void plan_loan(weir_rule_state *r, int64_t cost) {
   plan_cells(r, false);
 }
 
-/* What was thought to be lent and is within the floor goes to F, before it is admitted as that. */
+/* What was thought to be lent and is within the floor is counted among floors, before it is admitted as that. What that
+ * finds there may say that it is not. */
 static bool plan_more_floors(weir_rule_state *r) {
   shared_state *state = r->state;
-  int64_t more = within_floor(r, own_left(r)) - state->floors;
-  if (is_other(r) || is_disputed(r) || more <= 0) return false;
-  plan_pool(r, WEIR_ADD, r->place, POOL_FLOORS)->delta = more;
+  int64_t more = within_floor(r, floor_room(r, false)) - state->floors;
+  if (more <= 0) return false;
+  plan_floors(r, WEIR_ADD, more, state->comes ? more : 0);
   plan_pool(r, WEIR_SUB, r->place, POOL_LENT)->delta = more;
   state->lent -= more;
   state->asks_for_dispute = false;
@@ -937,8 +944,8 @@ static bool is_stopped_again(const weir_rule_state *r) {
 static bool is_clear(const weir_rule_state *r) {
   int64_t level = level_room(r), free = free_of_level(r);
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
-    int64_t cost = claim->ask.up_to ? 1 : weir_claim_cost(claim, r->index);
-    bool is_stopped = cost > level && cost > free;
+    int64_t cost = weir_claim_cost(claim, r->index), least = claim->ask.up_to ? 1 : cost;
+    bool is_stopped = least > level && least > free;
     if (weir_ask_is_ahead(&claim->ask)) continue;
     if (!weir_ask_charges(&claim->ask) || (!is_stopped && cost > shared_room(r, &claim->ask)))
       return false;
