@@ -157,6 +157,9 @@ class Domains(Served):
             # Nothing is charged where a limit is 0, or where a look is over.
             self.assertEqual(self.codes(server, "edge", "a=n", "d=n", "no=1"), "- ++-")
             self.assertEqual(self.codes(server, "edge", "a=n", "d=n", "no=1", hitsAddend=4), "- -+-")  # by their hits
+            # What counts in one place is looked at as it would be charged.
+            self.assertEqual(self.codes(server, "edge", "a=n", "d=n", "a=n", "no=1"), "- +++-")
+            self.assertEqual(self.codes(server, "edge", "a=n", "d=n", "a=n", "no=1", hitsAddend=2), "- -+--")
             look = {"entries": entries("b=y"), "hitsAddend": 0}
             self.assertEqual(self.codes(server, "edge", "a=n", "d=n", look), "- ++-")
             self.assertEqual(self.left(server, "a=n", "d=n"), [3, 10**6])

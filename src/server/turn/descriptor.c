@@ -226,8 +226,9 @@ static const char *why_kept(const weir_domain *domain) {
 }
 
 /* How a part is asked: by itself; or, where the domain says `together`, as one of the set, or behind it,
- * as what is in shadow mode is never over. */
-typedef enum part_role { ROLE_NONE, ROLE_ALONE, ROLE_OF_SET, ROLE_BEHIND } part_role;
+ * as what is in shadow mode is never over; or, where there is no set as another is over, as one of it would be looked
+ * at. */
+typedef enum part_role { ROLE_NONE, ROLE_ALONE, ROLE_LOOKED, ROLE_OF_SET, ROLE_BEHIND } part_role;
 
 static bool can_be_over(const weir_part *part) {
   return part->is_limited && !part->rate.is_unlimited && !part->gives_back && !part->shadow;
@@ -257,7 +258,7 @@ static void plan_set(const weir_domain *domain, weir_part *parts, size_t count,
   bool looks = domain != NULL && domain->config->together && is_over;
   for (size_t i = 0; i < count && !is_set; i++) {
     if (roles[i] == ROLE_NONE || roles[i] == ROLE_ALONE) continue;
-    roles[i] = ROLE_ALONE;
+    roles[i] = looks && roles[i] == ROLE_OF_SET ? ROLE_LOOKED : ROLE_ALONE;
     parts[i].only_looks = looks;
   }
 }
@@ -271,13 +272,13 @@ static bool says_the_same(const weir_turn *turn, const weir_part *one, const wei
          memcmp(says->class_name, said->class_name, says->class_length) == 0;
 }
 
-/* Parts that count in the same place are one request of the set, of what all of them cost. One that says
+/* Parts that count in the same place are one request of the set, or one look, of what all of them cost. One that says
  * something else of itself is asked by itself. */
 static bool joins(weir_turn *turn, weir_part *parts, part_role *roles, size_t index) {
   weir_part *part = &parts[index];
   for (size_t i = 0; i < index; i++) {
     const weir_part *other = &parts[i];
-    if (roles[i] != ROLE_OF_SET || other->limiter != part->limiter ||
+    if (roles[i] != roles[index] || other->limiter != part->limiter ||
         other->key_length != part->key_length ||
         memcmp(turn->bytes.data + other->key, turn->bytes.data + part->key, part->key_length) != 0)
       continue;
@@ -344,15 +345,15 @@ _Static_assert((int)WEIR_ALL_MOST == 16, "as add_set() says");
 /* The requests of all parts; those of the set stand side by side. */
 static bool add_requests(weir_turn *turn, const weir_domain *domain, int64_t until_us,
                          weir_part *parts, size_t count, size_t *set, weir_envoy_refusal *refusal) {
-  static const part_role order[] = {ROLE_OF_SET, ROLE_BEHIND, ROLE_ALONE};
+  static const part_role order[] = {ROLE_OF_SET, ROLE_BEHIND, ROLE_LOOKED, ROLE_ALONE};
   part_role roles[PARTS_MOST];
   plan_set(domain, parts, count, roles);
   for (size_t each = 0; each < sizeof order / sizeof *order; each++) {
-    if (order[each] == ROLE_ALONE && !add_set(turn, parts, roles, count, set, refusal))
+    if (order[each] == ROLE_LOOKED && !add_set(turn, parts, roles, count, set, refusal))
       return false;
     for (size_t i = 0; i < count; i++) {
-      if (roles[i] != order[each] || (roles[i] == ROLE_OF_SET && joins(turn, parts, roles, i)))
-        continue;
+      bool may_join = order[each] == ROLE_OF_SET || order[each] == ROLE_LOOKED;
+      if (roles[i] != order[each] || (may_join && joins(turn, parts, roles, i))) continue;
       refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory);
       if (!add_request(turn, domain, until_us, &parts[i], &refusal->why)) return false;
       if (roles[i] == ROLE_ALONE && *set != WEIR_NO_SET) turn->sets[*set].has_mates = true;
