@@ -1,5 +1,6 @@
 """Limits in the forms in which people write applications: decorators of methods and classes, views without a
 request, blueprints, plans, handlers of errors. Each in its framework, on a real store."""
+import asyncio
 import concurrent.futures
 import ctypes
 import functools
@@ -124,6 +125,31 @@ class Callable:
         return HttpResponse("called")
 
 
+class Awaited(View):
+    """A class of async methods, as Django has them since 4.1: each call gives what is awaited."""
+    view_is_async = True
+
+    async def get(self, request):
+        return HttpResponse("awaited")
+
+    @classmethod
+    def marked(cls):
+        view = cls.as_view()
+        view._is_coroutine = asyncio.coroutines._is_coroutine
+        return view
+
+
+@method_decorator(weir.django.limit("2/1h"), name="dispatch")
+class AwaitedWhole(Awaited):
+    pass
+
+
+class AwaitedMethod(Awaited):
+    @method_decorator(weir.django.limit("2/1h"))
+    async def get(self, request):
+        return HttpResponse("awaited")
+
+
 class Django(Forms):
     factory = RequestFactory()
 
@@ -142,6 +168,14 @@ class Django(Forms):
             for name in (None, f"name-{number}"):
                 made = weir.django.limit("2/1h", **({"name": name} if name else {}))(limited)
                 self.assertEqual(self.statuses(made, 3), [200, 200, 429], (limited, name))
+
+    def test_what_is_awaited(self):
+        """By the loop, as Django's handler of ASGI does; it tells such views by their mark."""
+        async def statuses(view):
+            self.assertTrue(asyncio.iscoroutinefunction(view))
+            return [(await view(self.factory.get("/"))).status_code for _ in range(3)]
+        for view in (AwaitedWhole.marked(), AwaitedMethod.marked(), weir.django.limit("2/1h")(Awaited.marked())):
+            self.assertEqual(asyncio.run(statuses(view)), [200, 200, 429], view)
 
     def test_many_requests_leave_nothing(self):
         view = Often.as_view()
@@ -236,12 +270,17 @@ class Fast(Forms):
         @limit(rule)
         async def response():
             return PlainTextResponse("text")
+
+        class Called:
+            async def __call__(self, query: str = "none"):
+                return {"query": query}
+        app.get("/called")(limit(rule)(Called()))
         return TestClient(app)
 
     def test_views_without_a_request(self):
         client = self.client()
         for path, body in (("/def", {"found": 1}), ("/async/7?query=q", {"number": 7, "query": "q"}),
-                           ("/model", {"name": "x"})):
+                           ("/model", {"name": "x"}), ("/called?query=q", {"query": "q"})):
             for number in range(5):
                 answer = client.get(path)
                 self.assertEqual((answer.status_code, answer.json()), (200, body))

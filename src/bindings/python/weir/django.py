@@ -19,7 +19,6 @@ Ratelimited there, which handler403 and middleware see. weir.web has all that ca
 from __future__ import annotations
 
 import functools
-import inspect
 from typing import TYPE_CHECKING, Any, Callable, Dict, NoReturn, Optional
 
 from django.conf import settings
@@ -29,7 +28,7 @@ from django.urls import Resolver404, resolve
 from django.utils.module_loading import import_string
 
 from .store import Store
-from .web import Gate, Passed, Refusal, Rule, Seen, name_of, plain
+from .web import Gate, Passed, Refusal, Rule, Seen, is_async, name_of, plain
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -142,7 +141,7 @@ def limit(rule: Rule, **options: Unpack[Options]) -> Callable[[Any], Any]:
             gate.finish(passed, response.status_code)
             return _tell(gate, passed, request, response)
 
-        made = later if inspect.iscoroutinefunction(plain(view)) else now
+        made = later if is_async(view) else now
         return functools.update_wrapper(made, view)
     return limited
 

@@ -24,7 +24,7 @@ from starlette.responses import Response
 
 from .asgi import seen_of
 from .store import Store
-from .web import Gate, Passed, Refusal, Rule, name_of, opened, plain
+from .web import Gate, Passed, Refusal, Rule, is_async, name_of, opened, plain
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -138,7 +138,7 @@ class Limits:
                 gate.finish(passed, status_of(answer, response))
                 return told(passed, answer, response)
 
-            made: Any = later if inspect.iscoroutinefunction(plain(function)) else now
+            made: Any = later if is_async(function) else now
             signature = _signature_of(function)
             if signature is not None:
                 made.__signature__ = signature

@@ -34,6 +34,7 @@ import collections
 import contextlib
 import functools
 import hashlib
+import inspect
 import json
 import re
 import sys
@@ -113,6 +114,17 @@ def plain(function: Any) -> Any:
     while isinstance(function, functools.partial):
         function = function.func
     return function
+
+
+def is_async(function: Any) -> bool:
+    """Whether what a call of it gives is awaited: of a function, of an object that can be called, of what Django has
+    marked; and of the dispatch() of a class of Django's views, by the methods that answer."""
+    inner = plain(function)
+    if inspect.iscoroutinefunction(inner) or "_is_coroutine" in getattr(inner, "__dict__", ()):
+        return True
+    if getattr(inner, "__name__", None) == "dispatch":
+        return bool(getattr(getattr(inner, "__self__", None), "view_is_async", False))
+    return not isinstance(inner, type) and inspect.iscoroutinefunction(getattr(inner, "__call__", None))
 
 
 def short(name: str) -> str:
