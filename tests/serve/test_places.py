@@ -542,6 +542,25 @@ class Ends(Holds):
             await_that(lambda: self.held("some", "k", paid["place"])["held_until_us"] not in range(1, paid["held_until_us"] + 1), "a payment")
             self.release("some", "k", paid["place"])
 
+    def test_a_proxy_releases_places_of_limiters_that_are_gone(self):
+        """Wherever the limiter had its keys; under its own name, and once."""
+        headed = '  headed: {store: main, rule: "in-flight:1/10s", key: "header:X-Key"}\n'
+        gone = '  gone: {store: main, rule: "in-flight:4/58m"}\n'
+        with Server(CONFIG) as server:
+            client = server.connect("http")
+
+            def asked(path):
+                return http(client, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Key: alice\r\n\r\n")
+            places = {name: asked(f"/acquire/{name}?key=alice")[2]["weir-place"] for name in ("gone", "headed")}
+            server.write(server.config.replace(headed, "").replace(gone, ""))
+            server.process.send_signal(signal.SIGHUP)
+            await_that(lambda: asked("/check/headed?key=alice")[0] == 404, "the reload")
+            self.assertEqual(asked(f"/release/few?key=alice&place={places['gone']}")[0], 400)
+            self.assertEqual(asked(f"/release/headed?key=alice&place={places['gone']}")[0], 404)
+            for name, place in places.items():
+                self.assertEqual([asked(f"/release/{name}?key=alice&place={place}")[0] for _ in range(2)], [200, 404], name)
+            self.assertEqual(server.metric('weir_serve_places_ended_total{by="released"}'), 2)
+
     def test_bad_settings(self):
         for places, wanted in (("{most: 0}", "most"), ("{for: 2d}", "for is longer than for_most"), ("{for: 10ms}", "for"),
                                ("{forever: 1s}", "forever")):

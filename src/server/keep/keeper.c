@@ -79,6 +79,14 @@ void weir_keeper_drop(weir_keeper *keeper, weir_kept *kept) {
   free(kept);
 }
 
+void weir_keeper_write_key(weir_keeper *keeper, const weir_place_name *name, weir_bytes *out) {
+  pthread_mutex_lock(&keeper->lock);
+  const weir_kept_key *key = weir_kept_table_key_of(&keeper->table, name);
+  if (key != NULL)
+    weir_bytes_add(out, key->counted + key->prefix_length, key->length - key->prefix_length);
+  pthread_mutex_unlock(&keeper->lock);
+}
+
 bool weir_keeper_look(weir_keeper *keeper, const weir_place_name *name,
                       const weir_hash_text *counted, weir_kept_state *state, weir_message *why) {
   pthread_mutex_lock(&keeper->lock);

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "keep/places.h"
+#include "protocol/bytes.h"
 
 /* Why places have ended, and what metrics call it. */
 typedef enum weir_kept_end {
@@ -59,6 +60,10 @@ typedef struct weir_kept_state {
 void weir_keeper_enter(weir_keeper *keeper, weir_kept *kept, weir_reservation *reservation,
                        weir_kept_state *state);
 void weir_keeper_drop(weir_keeper *keeper, weir_kept *kept);
+
+/* Writes the key of a place that is held, without its limiter's name, behind what `out` holds; of any other
+ * nothing. */
+void weir_keeper_write_key(weir_keeper *keeper, const weir_place_name *name, weir_bytes *out);
 
 /* The state of a place that is held under this key; one that is held no more is a place that is not
  * held. False: it is none of this server, limiter or key. */

@@ -205,10 +205,20 @@ void weir_kept_table_drop(weir_kept_table *table, weir_kept *kept) {
   tidy_key(table, kept->key);
 }
 
+static weir_kept *find_held(const weir_kept_table *table, const weir_place_name *name) {
+  weir_kept *const *found = find_name(table, name);
+  return found != NULL && (*found)->reservation != NULL ? *found : NULL;
+}
+
+const weir_kept_key *weir_kept_table_key_of(const weir_kept_table *table,
+                                            const weir_place_name *name) {
+  const weir_kept *kept = find_held(table, name);
+  return kept != NULL && kept->name.secret == name->secret ? kept->key : NULL;
+}
+
 weir_kept *weir_kept_table_find(const weir_kept_table *table, const weir_place_name *name,
                                 const weir_hash_text *counted, weir_message *why) {
-  weir_kept *const *found = find_name(table, name);
-  weir_kept *kept = found != NULL && (*found)->reservation != NULL ? *found : NULL;
+  weir_kept *kept = find_held(table, name);
   bool fits = kept != NULL && kept->name.secret == name->secret &&
               weir_hash_text_is(counted, kept->key->counted, kept->key->length);
   if (fits) return kept;

@@ -123,6 +123,9 @@ void weir_kept_leave_holder(weir_kept *kept);
 /* One that is held under this key. NULL: *why says why there is none; no text: it is held no more. */
 weir_kept *weir_kept_table_find(const weir_kept_table *table, const weir_place_name *name,
                                 const weir_hash_text *counted, weir_message *why);
+/* The key of one that is held, whatever it is called. NULL: there is none. */
+const weir_kept_key *weir_kept_table_key_of(const weir_kept_table *table,
+                                            const weir_place_name *name);
 /* NULL: it has none. */
 weir_kept_key *weir_kept_table_find_key(const weir_kept_table *table, const weir_limiter *limiter,
                                         const weir_hash_text *counted);

@@ -125,6 +125,21 @@ static bool read_keys(weir_connection *connection, const weir_http_request *requ
   return true;
 }
 
+/* Nothing says any more where a limiter that has left the configuration had its keys. Its places have them. */
+static bool find_key_of_place(const weir_turn *turn, weir_http_call *call,
+                              weir_http_refusal *refusal) {
+  size_t begin = call->text.length;
+  if (!call->order.place.is_none)
+    weir_keeper_write_key(turn->keeper, &call->order.place, &call->text);
+  if (call->text.failed) {
+    *refusal = (weir_http_refusal){503, {"the server is short of memory"}};
+    return false;
+  }
+  call->order.key_length = call->text.length - begin;
+  call->order.key = call->order.key_length > 0 ? call->text.data + begin : "";
+  return true;
+}
+
 /* An unknown name passes here, and is refused later. */
 static bool find_key(weir_connection *connection, const weir_http_request *request,
                      weir_http_call *call, weir_http_refusal *refusal) {
@@ -136,6 +151,9 @@ static bool find_key(weir_connection *connection, const weir_http_request *reque
     const weir_named_group *group =
         weir_registry_find_group(registry, order->limiter, order->limiter_length);
     if (named != NULL && !read_key(connection, request, named, call, refusal)) return false;
+    if (named == NULL && weir_order_is(order, WEIR_VERB_OF_PLACE) &&
+        !find_key_of_place(&connection->loop->turn, call, refusal))
+      return false;
     if (group != NULL && weir_order_is(order, WEIR_VERB_GROUPS) &&
         !read_keys(connection, request, group, call, refusal))
       return false;
