@@ -40,14 +40,15 @@ from django.test import RequestFactory  # noqa: E402
 from django.urls import path  # noqa: E402
 from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402
-from fastapi import FastAPI, Response  # noqa: E402
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Response, WebSocket  # noqa: E402
 from pydantic import BaseModel  # noqa: E402
 from services import Memcached, Service  # noqa: E402
 from starlette.applications import Starlette  # noqa: E402
 from starlette.endpoints import HTTPEndpoint  # noqa: E402
 from starlette.responses import PlainTextResponse  # noqa: E402
-from starlette.routing import Route  # noqa: E402
+from starlette.routing import Route, WebSocketRoute  # noqa: E402
 from starlette.testclient import TestClient  # noqa: E402
+from starlette.websockets import WebSocketDisconnect  # noqa: E402
 
 REQUESTS = 1000
 urlpatterns = []
@@ -325,6 +326,77 @@ class Fast(Forms):
             return {}
         client = TestClient(app)
         self.assertEqual([client.get("/").status_code, client.get("/").text], [200, "shaped 429"])
+
+    def test_a_dependency_denies(self):
+        """Of a router or of a function, asked in the loop or in a thread: what it answers is not sent, so it raises."""
+        limit = weir.starlette.Limits(store())
+
+        @limit("1/1h")
+        async def later():
+            return "later"
+
+        @limit("1/1h", on_denied=lambda request, refusal: PlainTextResponse("never sent", 418))
+        def now():
+            return "now"
+        app, router = FastAPI(), APIRouter(dependencies=[Depends(later)])
+        router.get("/router")(lambda: "in")
+
+        @app.get("/function")
+        @limit("3/1h")
+        def function(said: str = Depends(now)):
+            return said
+        app.include_router(router)
+        client = TestClient(app)
+        for path in ("/router", "/function"):
+            first, second = client.get(path), client.get(path)
+            self.assertEqual((first.status_code, second.status_code), (200, 429), path)
+            self.assertIn("r=0", first.headers["ratelimit"])
+            self.assertGreater(int(second.headers["retry-after"]), 0)
+
+    def test_a_web_socket_is_closed(self):
+        app, limit = FastAPI(), weir.starlette.Limits(store())
+
+        async def talk(socket: WebSocket):
+            await socket.accept()
+            await socket.send_text("in")
+            await socket.close()
+
+        @app.websocket("/dependency")
+        async def guarded(socket: WebSocket, door: None = Depends(limit("1/1h", name="door")(lambda: None))):
+            await talk(socket)
+        app.websocket("/function")(limit("1/1h")(talk))
+        plain = Starlette(routes=[WebSocketRoute("/plain", limit("1/1h", name="plain")(talk))])
+        for made, path in ((app, "/function"), (app, "/dependency"), (plain, "/plain")):
+            client = TestClient(made)
+            with client.websocket_connect(path) as socket:
+                self.assertEqual(socket.receive_text(), "in")
+            with self.assertRaises(WebSocketDisconnect) as closed, client.websocket_connect(path):
+                pass
+            self.assertEqual(closed.exception.code, 1013)
+
+    def test_what_an_application_keeps_stays_as_it_is(self):
+        """Errors and answers that it gives again and again. Those of a limit have its fields, and no others have."""
+        app, limit = FastAPI(), weir.starlette.Limits(store())
+        missing, found = HTTPException(status_code=404, headers={"X-Own": "kept"}), PlainTextResponse("found")
+
+        async def raises():
+            raise missing
+
+        async def answers():
+            return found
+        app.get("/raises")(limit("9/1h")(limit("5/1h", name="inner")(raises)))
+        app.get("/answers")(limit("9/1h")(limit("5/1h", name="inner2")(answers)))
+        app.get("/missing")(raises)
+        app.get("/found")(answers)
+        client = TestClient(app)
+        for path, status in (("/raises", 404), ("/answers", 200)):
+            for i in range(3):
+                answer = client.get(path)
+                self.assertEqual(answer.status_code, status)
+                self.assertRegex(answer.headers["ratelimit"], rf"^[^,]*;r={4 - i};t=\d+, [^,]*;r={8 - i};t=\d+$")
+        self.assertEqual(client.get("/raises").headers["x-own"], "kept")
+        for path in ("/missing", "/found"):
+            self.assertNotIn("ratelimit", client.get(path).headers)
 
     def test_starlette(self):
         limit = weir.starlette.Limits(store())
