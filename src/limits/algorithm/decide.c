@@ -14,6 +14,11 @@ static unsigned all_rules(const weir_stack *stack) {
   return (1U << stack->count) - 1;
 }
 
+/* What a request is charged under rule i, if that is one of `rules`. */
+static int64_t cost_under(const weir_claim *request, unsigned rules, size_t i) {
+  return rules >> i & 1U ? weir_claim_cost(request, i) : 0;
+}
+
 /* Those of `rules` that deny, one bit each. A request that is content with less needs room for 1.
  */
 static unsigned denying_rules(const weir_machine *machine, const weir_claim *request,
@@ -21,7 +26,7 @@ static unsigned denying_rules(const weir_machine *machine, const weir_claim *req
   unsigned denying = 0;
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
-    int64_t cost = rules >> i & 1U ? weir_claim_cost(request, i) : 0;
+    int64_t cost = cost_under(request, rules, i);
     if (cost > 0 && r->method->room(r, &request->ask) < (request->ask.up_to ? 1 : cost))
       denying |= 1U << i;
   }
@@ -81,33 +86,13 @@ static bool is_spoken_for(const weir_memo *memo, const weir_claim *request) {
          memo->denied_rank >= weir_ask_rank(&request->ask);
 }
 
-/* Tells a request what all rules say, and whether they deny. A denial that speaks for others is kept for as
- * long as what it rests on may be used, and, from its answer on, as the option allows: of a store that is
- * far away it would be over on arrival. */
-static void settle(weir_machine *machine, weir_claim *request, unsigned denying) {
+/* A denial that speaks for others is kept for as long as what it rests on may be used, and, from its answer
+ * on, as the option allows: of a store that is far away it would be over on arrival. */
+static void keep_denial(weir_machine *machine, const weir_claim *request) {
   weir_memo *memo = machine->frame.memo;
   const weir_settings *settings = machine->frame.settings;
   int64_t now_us = machine->frame.now_us, oldest_us = now_us;
-  size_t rule_count = machine->frame.stack->count;
-  weir_decision figures[WEIR_RULES_MOST];
-  for (size_t i = 0; i < rule_count; i++) {
-    const weir_rule_state *r = &machine->rule_states[i];
-    bool denies = denying >> i & 1U;
-    int64_t cost = weir_claim_cost(request, i);
-    figures[i] = (weir_decision){.cost = cost};
-    if (cost != 0) /* below 0: of a settlement */
-      r->method->figures(r, &request->ask, denies && request->ask.up_to ? 1 : cost, denies,
-                         &figures[i]);
-  }
-  request->verdict.decision = weir_decide_speak(machine->frame.stack, figures, request, denying);
-  request->verdict.decision.at_us = now_us;
-  request->verdict.status = WEIR_OK;
-  request->verdict.answered = true;
-  if (denying == 0 || !weir_ask_charges(&request->ask) || weir_ask_is_ahead(&request->ask)) return;
-
-  if (!memo->bounded) weir_must_peek(&machine->frame, &request->ask);
-  if (!weir_is_repeatable(&request->ask) || is_spoken_for(memo, request)) return;
-  for (size_t i = 0; i < rule_count; i++) {
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
     const weir_rule_state *r = &machine->rule_states[i];
     int64_t read_us = r->method->oldest_us(r);
     if (read_us < oldest_us) oldest_us = read_us;
@@ -122,6 +107,30 @@ static void settle(weir_machine *machine, weir_claim *request, unsigned denying)
     weir_memo_limits_of(machine->stack, memo)->denied = request->ask.limit;
   memo->denied_at_us = now_us;
   memo->denied_until_us = until_us;
+}
+
+/* Tells a request what all rules say, and whether they deny. */
+static void settle(weir_machine *machine, weir_claim *request, unsigned denying) {
+  const weir_memo *memo = machine->frame.memo;
+  weir_decision figures[WEIR_RULES_MOST];
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
+    bool denies = denying >> i & 1U;
+    int64_t cost = weir_claim_cost(request, i);
+    figures[i] = (weir_decision){.cost = cost};
+    if (cost != 0) /* below 0: of a settlement */
+      r->method->figures(r, &request->ask, denies && request->ask.up_to ? 1 : cost, denies,
+                         &figures[i]);
+  }
+  request->verdict.decision = weir_decide_speak(machine->frame.stack, figures, request, denying);
+  request->verdict.decision.at_us = machine->frame.now_us;
+  request->verdict.status = WEIR_OK;
+  request->verdict.answered = true;
+  if (denying == 0 || !weir_ask_charges(&request->ask) || weir_ask_is_ahead(&request->ask)) return;
+
+  if (!memo->bounded) weir_must_peek(&machine->frame, &request->ask);
+  if (weir_is_repeatable(&request->ask) && !is_spoken_for(memo, request))
+    keep_denial(machine, request);
 }
 
 void weir_decide_settled(weir_machine *machine, weir_claim *request) {
@@ -143,7 +152,7 @@ static void add_delay(const weir_rule_state *r, weir_claim *request, int64_t cos
 static void count(weir_machine *machine, const weir_claim *request, unsigned rules, int sign) {
   for (size_t i = 0; i < machine->frame.stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
-    int64_t cost = rules >> i & 1U ? weir_claim_cost(request, i) : 0;
+    int64_t cost = cost_under(request, rules, i);
     if (cost > 0) r->method->count(r, sign * cost);
   }
 }
@@ -154,13 +163,6 @@ static void count_behind(weir_machine *machine, const weir_claim *request, unsig
   for (const weir_claim *other = request->next; other != NULL; other = other->next)
     if (weir_ask_charges(&other->ask) && other->verdict.answered && other->verdict.decision.allowed)
       count(machine, other, rules, sign);
-}
-
-/* `cost` less of a request goes back under the rules of earlier stages. */
-static void give_up_earlier(weir_machine *machine, const weir_claim *request, int64_t cost) {
-  for (size_t i = 0; i < machine->frame.stack->count; i++)
-    if (machine->charged_before >> i & 1U && weir_claim_cost(request, i) > 0)
-      machine->rule_states[i].unused += request->ask.costs != NULL ? request->ask.costs[i] : cost;
 }
 
 /* A take that was looked at once more is told what it found when it came: not what was admitted
@@ -221,7 +223,27 @@ static bool pay_at_look(weir_machine *machine, weir_claim *request, unsigned rul
   return false;
 }
 
-/* Those that are left count for those behind them; when all are decided the memo says again what
+/* Whether it is left to be charged: then it counts for those behind it. */
+static bool look_at_take(weir_machine *machine, weir_claim *request, unsigned rules) {
+  if (request->ask.terms == WEIR_DEBT && !pay_at_look(machine, request, rules)) return false;
+  if (request->ask.up_to) cut_to_room(machine, request, rules);
+  unsigned denying = denying_rules(machine, request, rules);
+  if (denying != 0) {
+    settle_denied(machine, request, denying);
+    return false;
+  }
+  if (weir_ask_is_member(&request->ask) && request->verdict.denying != 0) {
+    /* By its own charge: it waits for its others. */
+    settle(machine, request, 0);
+    request->verdict.decision.allowed = false;
+    request->verdict.has_room = true;
+    return false;
+  }
+  count(machine, request, rules, 1);
+  return true;
+}
+
+/* A peek behind a take that is still open is decided with it. When all are decided the memo says again what
  * was read. */
 bool weir_decide_look(weir_machine *machine) {
   weir_claim *first = machine->frame.requests;
@@ -231,27 +253,10 @@ bool weir_decide_look(weir_machine *machine) {
     if (request->verdict.answered) continue;
     request->verdict.decision.delay_us = 0;
     if (request->ask.up_to) weir_claim_offer(machine->frame.stack, request); /* all, once more */
-    if (!weir_ask_charges(&request->ask)) {
-      /* Behind a take that is still open it is decided with it. */
-      if (!left) decide_peek(machine, request);
-      continue;
-    }
-    if (request->ask.terms == WEIR_DEBT && !pay_at_look(machine, request, rules)) continue;
-    if (request->ask.up_to) cut_to_room(machine, request, rules);
-    unsigned denying = denying_rules(machine, request, rules);
-    if (denying != 0) {
-      settle_denied(machine, request, denying);
-      continue;
-    }
-    if (weir_ask_is_member(&request->ask) && request->verdict.denying != 0) {
-      /* By its own charge: it waits for its others. */
-      settle(machine, request, 0);
-      request->verdict.decision.allowed = false;
-      request->verdict.has_room = true;
-      continue;
-    }
-    count(machine, request, rules, 1);
-    left = true;
+    if (weir_ask_charges(&request->ask))
+      left = look_at_take(machine, request, rules) || left;
+    else if (!left)
+      decide_peek(machine, request);
   }
   for (const weir_claim *request = first; request != NULL; request = request->next)
     if (weir_claim_is_open(request)) count(machine, request, rules, -1);
@@ -265,52 +270,62 @@ bool weir_decide_keeps(weir_rule_state *r) {
   return r->rule->count_all && r->method->count(r, 0) < WEIR_COUNT_MOST - WEIR_LIMIT_MOST;
 }
 
-/* Answers whether it was denied. Earlier stages do not count this request, nor those behind it. What an
- * admitted take was charged counts from now on; what a denied one was stays where denied requests count,
- * and goes back elsewhere. */
-static bool decide_take(weir_machine *machine, weir_claim *request, unsigned rules, bool last,
-                        bool final) {
-  size_t rule_count = machine->frame.stack->count;
+/* A request that is content with less gives back what there is no room for, to earlier stages as well. */
+static void cut_charge(weir_machine *machine, weir_claim *request, unsigned rules) {
   int64_t offered = request->verdict.charge;
   if (request->ask.terms == WEIR_DEBT) cut_payment(machine, request, rules);
   if (request->ask.up_to) cut_to_room(machine, request, rules);
-  if (request->verdict.charge < offered) {
-    for (size_t i = 0; i < rule_count; i++)
-      if (rules >> i & 1U && weir_claim_cost(request, i) > 0)
-        machine->rule_states[i].unused += offered - request->verdict.charge;
-    give_up_earlier(machine, request, offered - request->verdict.charge);
-  }
-  unsigned denying = denying_rules(machine, request, rules);
-  request->verdict.denying = denying;
-  for (size_t i = 0; denying == 0 && i < rule_count; i++) {
-    weir_rule_state *r = &machine->rule_states[i];
-    const weir_delaying_table *delaying = r->method->delaying;
-    const weir_holding_table *holding = r->method->holding;
-    int64_t cost = rules >> i & 1U ? weir_claim_cost(request, i) : 0;
-    if (cost == 0) continue;
-    if (delaying != NULL) add_delay(r, request, cost);
-    r->method->count(r, cost);
-    if (request->ask.ends == NULL) continue;
-    if (holding != NULL) request->ask.ends[i] = holding->end(r);
-    if (delaying != NULL && request->ask.ends[i] != WEIR_NO_SLOT)
-      request->ask.ends[i] = delaying->slot(r);
-  }
-  if (denying == 0) {
-    if (machine->charged_before != 0) count(machine, request, machine->charged_before, 1);
-    if (last) settle(machine, request, 0);
-    return false;
-  }
+  int64_t less = offered - request->verdict.charge;
+  for (size_t i = 0; less > 0 && i < machine->frame.stack->count; i++)
+    if (cost_under(request, rules | machine->charged_before, i) > 0)
+      machine->rule_states[i].unused += less;
+}
 
-  for (size_t i = 0; i < rule_count; i++) {
+/* Where what was just counted ends: a place that is held, or a slot, where add_delay() found one. */
+static void set_end(const weir_rule_state *r, int64_t *end_us) {
+  const weir_holding_table *holding = r->method->holding;
+  const weir_delaying_table *delaying = r->method->delaying;
+  if (holding != NULL) *end_us = holding->end(r);
+  if (delaying != NULL && *end_us != WEIR_NO_SLOT) *end_us = delaying->slot(r);
+}
+
+/* What it was charged counts from now on, under earlier stages once more. */
+static void admit_take(weir_machine *machine, weir_claim *request, unsigned rules) {
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
-    int64_t cost = rules >> i & 1U ? weir_claim_cost(request, i) : 0;
+    int64_t cost = cost_under(request, rules, i);
     if (cost == 0) continue;
-    if (weir_decide_keeps(r))
+    if (r->method->delaying != NULL) add_delay(r, request, cost);
+    r->method->count(r, cost);
+    if (request->ask.ends != NULL) set_end(r, &request->ask.ends[i]);
+  }
+  count(machine, request, machine->charged_before, 1);
+}
+
+/* What it was charged stays where denied requests count, and goes back elsewhere. */
+static void deny_take(weir_machine *machine, const weir_claim *request, unsigned rules) {
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    int64_t cost = cost_under(request, rules | machine->charged_before, i);
+    if (cost > 0 && rules >> i & 1U && weir_decide_keeps(r))
       r->method->count(r, cost);
     else
       r->unused += cost;
   }
-  give_up_earlier(machine, request, request->verdict.charge);
+}
+
+/* Answers whether it was denied. Earlier stages do not count this request, nor those behind it. */
+static bool decide_take(weir_machine *machine, weir_claim *request, unsigned rules, bool last,
+                        bool final) {
+  cut_charge(machine, request, rules);
+  unsigned denying = denying_rules(machine, request, rules);
+  request->verdict.denying = denying;
+  if (denying == 0) {
+    admit_take(machine, request, rules);
+    if (last) settle(machine, request, 0);
+    return false;
+  }
+  deny_take(machine, request, rules);
   if (machine->frame.stack->count_all) /* its own charge may fill other rules */
     denying |= denying_rules(machine, request, all_rules(machine->frame.stack));
   if (final) settle(machine, request, denying);
