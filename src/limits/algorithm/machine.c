@@ -45,36 +45,56 @@ static void machine_begin(weir_machine *machine, int64_t now_us) {
   }
 }
 
+/* Whether every rule is a counter: it gives back a part of its group's charge as well as all of it. */
+static bool machine_only_counters(const weir_machine *machine) {
+  bool counts = true;
+  for (size_t i = 0; i < machine->frame.stack->count; i++)
+    counts = counts && machine->rule_states[i].method->stage == WEIR_STAGE_COUNTERS;
+  return counts;
+}
+
+/* Whether some request of the group is such. */
+static bool machine_has(const weir_frame *frame, bool (*is_such)(const weir_ask *ask)) {
+  const weir_claim *request = frame->requests;
+  while (request != NULL && !is_such(&request->ask))
+    request = request->next;
+  return request != NULL;
+}
+
+/* Of rules with classes: something is kept for it, which charges of lower ones can deny it. */
+static bool is_of_higher_class(const weir_ask *ask) {
+  return ask->class != 1 && weir_ask_charges(ask) && !ask->waits;
+}
+
+/* Whether some rule goes by what was read before the charge: others may have given back or reset since. */
+static bool machine_believes_old(const weir_machine *machine) {
+  const weir_frame *frame = &machine->frame;
+  bool old = false;
+  for (size_t i = 0; frame->believes_firm && i < frame->stack->count; i++) {
+    const weir_rule_state *r = &machine->rule_states[i];
+    old = old || r->method->oldest_us(r) < frame->now_us;
+  }
+  return old;
+}
+
 /* Whether what its own charge denies is judged once more, in the round that takes the charge back.
  *
  * Two requests of several rules can deny each other, each holding the other's last place. So can two
- * requests for several keys: their members are looked at as well, where the rules count, each of its own:
- * then what is charged goes back whole, and a look says what is left. So can lower classes deny a higher one,
- * what is kept for it, by what they are denied themselves and have not given back yet. And so is what is denied
- * by what was known from before: others may have given back or reset. */
+ * requests for several keys: their members are looked at as well, where what is charged goes back whole: then a
+ * look says what is left. So can lower classes deny a higher one, what is kept for it, by what they are denied
+ * themselves and have not given back yet. And so is what is denied by what was known from before. */
 static bool machine_judges_again(weir_machine *machine) {
   weir_frame *frame = &machine->frame;
-  bool members = false, counts = !frame->stack->count_all, old = false, above = false;
-  for (const weir_claim *request = frame->requests; request != NULL; request = request->next) {
-    const weir_ask *ask = &request->ask;
-    if (weir_ask_is_ahead(ask)) counts = false;
-    above = above || (frame->stack->class_count > 0 && ask->class != 1 && weir_ask_charges(ask) &&
-                      !ask->waits);
-    members = members || weir_ask_is_member(ask);
-  }
-  for (size_t i = 0; i < frame->stack->count; i++) {
-    const weir_rule_state *r = &machine->rule_states[i];
-    const weir_method *method = r->method;
-    counts = counts && method->stage == WEIR_STAGE_COUNTERS;
-    old = old || (frame->believes_firm && method->oldest_us(r) < frame->now_us);
-  }
-  bool in_flight = machine->retries || (members && counts);
   bool alone = frame->stack->count == 1,
        raises = machine->rule_states->method == &weir_raise_method;
+  bool whole = machine_only_counters(machine) && !frame->stack->count_all &&
+               !machine_has(frame, weir_ask_is_ahead);
+  bool above = frame->stack->class_count > 0 && machine_has(frame, is_of_higher_class);
+  bool in_flight = machine->retries || (whole && machine_has(frame, weir_ask_is_member));
   frame->looks_at_old = !in_flight;
-  frame->looks_at_back = alone && above && counts;
-  if (above && (counts || (alone && raises))) in_flight = true;
-  return (in_flight || old) && !machine->in_order;
+  frame->looks_at_back = alone && above && whole;
+  if (above && (whole || (alone && raises))) in_flight = true;
+  return (in_flight || machine_believes_old(machine)) && !machine->in_order;
 }
 
 __attribute__((cold, noinline)) static bool machine_some_must_peek(const weir_frame *frame) {
@@ -90,8 +110,28 @@ static inline bool machine_must_peek(const weir_frame *frame) {
   return frame->memo->must_peek != 0 && machine_some_must_peek(frame);
 }
 
-/* Begins the first stage from `from` on under which the open takes want something, if there is one.
- * In order every rule is a stage of its own, the smallest limit first. */
+/* What the open takes cost together under a rule: 2^62 at most. */
+static int64_t machine_wanted(const weir_machine *machine, size_t i) {
+  int64_t wanted = 0;
+  for (const weir_claim *request = machine->frame.requests; request != NULL;
+       request = request->next)
+    if (weir_claim_is_open(request)) wanted += weir_claim_cost(request, i);
+  return wanted;
+}
+
+/* In order every rule is a stage of its own, the smallest limit first. */
+static unsigned machine_stage_of(const weir_machine *machine, size_t i) {
+  const weir_stack *stack = machine->frame.stack;
+  unsigned before = 0;
+  if (!machine->in_order) return machine->rule_states[i].method->stage;
+  for (size_t j = 0; j < stack->count; j++) {
+    int64_t other = stack->rules[j].limit, own = stack->rules[i].limit;
+    if (other < own || (other == own && j < i)) before++;
+  }
+  return before;
+}
+
+/* Begins the first stage from `from` on under which the open takes want something, if there is one. */
 static void machine_charge_stage(weir_machine *machine, unsigned from) {
   const weir_stack *stack = machine->frame.stack;
   unsigned stages[WEIR_RULES_MOST];
@@ -102,15 +142,8 @@ static void machine_charge_stage(weir_machine *machine, unsigned from) {
   weir_machine_enter(machine, WEIR_PHASE_CHARGE);
   for (size_t i = 0; i < stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
-    r->wanted = 0; /* the costs of a group come to 2^62 at most */
-    for (const weir_claim *request = machine->frame.requests; request != NULL;
-         request = request->next)
-      if (weir_claim_is_open(request)) r->wanted += weir_claim_cost(request, i);
-    stages[i] = machine->in_order ? 0 : r->method->stage;
-    for (size_t j = 0; machine->in_order && j < stack->count; j++) {
-      int64_t other = stack->rules[j].limit, own = stack->rules[i].limit;
-      if (other < own || (other == own && j < i)) stages[i]++;
-    }
+    r->wanted = machine_wanted(machine, i);
+    stages[i] = machine_stage_of(machine, i);
     if (r->wanted == 0 || stages[i] < from) stages[i] = WEIR_RULES_MOST;
     if (stages[i] < machine->stage) machine->stage = stages[i];
   }
@@ -216,18 +249,32 @@ static void machine_judge_refused(weir_machine *machine) {
   if (!old) r->step = 1;
 }
 
-/* A stage is charged: what fits under its rules goes on to the next. Behind the last, what of the
- * charge does not go back is held from now on; what does calls for a look next time. */
+/* What of the charge does not go back is held from now on; what does calls for a look next time. */
+static bool machine_hold_charge(weir_machine *machine) {
+  bool goes_back = false;
+  for (size_t i = 0; i < machine->frame.stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    if (r->charged) weir_expect_change(r, r->charge - r->unused);
+    goes_back = goes_back || r->unused > 0;
+  }
+  for (const weir_claim *request = machine->frame.requests; goes_back && request != NULL;
+       request = request->next)
+    if (request->verdict.denying != 0 || request->ask.up_to || request->ask.terms == WEIR_DEBT)
+      weir_must_peek(&machine->frame, &request->ask);
+  return goes_back;
+}
+
+/* A stage is charged: what fits under its rules goes on to the next, behind the last to what goes back. */
 static void decide_charge_end(weir_machine *machine) {
-  if (machine->rule_states[0].full) {
+  weir_rule_state *first = machine->rule_states;
+  if (first->full) {
     machine_judge_refused(machine);
     return;
   }
-  bool in_vain =
-      machine->frame.blind && machine->frame.stack->count == 1 && !machine->rule_states[0].charged;
+  bool in_vain = machine->frame.blind && machine->frame.stack->count == 1 && !first->charged;
   if (in_vain) { /* what was known is no longer so: that was the first step of a look */
     weir_machine_enter(machine, WEIR_PHASE_LOOK);
-    machine->rule_states[0].step = 1;
+    first->step = 1;
     return;
   }
   bool may_retry = machine_judges_again(machine);
@@ -240,17 +287,7 @@ static void decide_charge_end(weir_machine *machine) {
   }
   machine->again = machine->looks_along = denied && may_retry;
   if (!machine->again) weir_decide_rest(machine);
-
-  bool goes_back = false;
-  for (size_t i = 0; i < machine->frame.stack->count; i++) {
-    weir_rule_state *r = &machine->rule_states[i];
-    if (r->charged) weir_expect_change(r, r->charge - r->unused);
-    goes_back = goes_back || r->unused > 0;
-  }
-  for (const weir_claim *request = machine->frame.requests; goes_back && request != NULL;
-       request = request->next)
-    if (request->verdict.denying != 0 || request->ask.up_to || request->ask.terms == WEIR_DEBT)
-      weir_must_peek(&machine->frame, &request->ask);
+  bool goes_back = machine_hold_charge(machine);
   weir_machine_enter(machine, goes_back || machine->again ? WEIR_PHASE_TAKE_BACK : WEIR_PHASE_DONE);
 }
 
@@ -444,31 +481,40 @@ static weir_turn machine_advance(weir_machine *machine, weir_operation *operatio
 /* --- answers -----------------------------------------------------------------------------------
  */
 
-/* Hands every answer to its rule. Returns the worst of the round: a change whose outcome is unknown
- * weighs more than any other failure. */
-static weir_status machine_take_answers(weir_machine *machine) {
+/* An answer is the rule's. */
+static void machine_take_answer(weir_machine *machine, const weir_operation *operation) {
+  weir_rule_state *r = &machine->rule_states[operation->counter.rule];
   weir_phase phase = machine->frame.phase;
+  bool done = operation->outcome == WEIR_DONE;
+  if (operation->outcome == WEIR_FULL) r->full = true;
+  if (phase == WEIR_PHASE_TAKE_BACK && operation->kind != WEIR_GET && done) r->went_back = true;
+  if (operation->kind == WEIR_ADD && operation->floor > 0 && done &&
+      operation->value >= operation->floor)
+    machine->frame.memo->bounded = false;
+  if (operation->kind == WEIR_SUB && phase != WEIR_PHASE_RENEW) r->unused = 0;
+  if (phase != WEIR_PHASE_BEGIN) r->method->answer(r, operation); /* else what is there stays */
+}
+
+/* Without an answer a charge that was sent most likely counts; and so does what was to go back, and was not sent. */
+static weir_status machine_take_failure(weir_machine *machine, const weir_operation *operation) {
+  weir_rule_state *r = &machine->rule_states[operation->counter.rule];
+  bool back = machine->frame.phase == WEIR_PHASE_TAKE_BACK;
+  weir_outcome stays = back ? WEIR_NOT_SENT : WEIR_UNKNOWN;
+  if (operation->kind != WEIR_GET && operation->outcome == stays) r->stays = true;
+  return weir_machine_failure(machine, operation);
+}
+
+/* Returns the worst of the round: a change whose outcome is unknown weighs more than any other failure. */
+static weir_status machine_take_answers(weir_machine *machine) {
   weir_status worst = WEIR_OK;
   for (size_t n = 0; n < machine->frame.operation_count; n++) {
     const weir_operation *operation = &machine->frame.operations[n];
-    weir_outcome outcome = operation->outcome;
-    weir_rule_state *r = &machine->rule_states[operation->counter.rule];
-    if (outcome == WEIR_FULL) {
-      r->full = true;
-    } else if (outcome != WEIR_DONE && outcome != WEIR_ABSENT && outcome != WEIR_CONFLICT) {
-      weir_outcome stays = phase == WEIR_PHASE_TAKE_BACK ? WEIR_NOT_SENT : WEIR_UNKNOWN;
-      r->stays = r->stays || (operation->kind != WEIR_GET && outcome == stays);
-      weir_status status = weir_machine_failure(machine, operation);
+    if (weir_is_answered(operation)) {
+      machine_take_answer(machine, operation);
+    } else {
+      weir_status status = machine_take_failure(machine, operation);
       if (worst != WEIR_UNKNOWN_OUTCOME) worst = status;
-      continue;
     }
-    if (phase == WEIR_PHASE_TAKE_BACK && operation->kind != WEIR_GET && outcome == WEIR_DONE)
-      r->went_back = true;
-    if (operation->kind == WEIR_ADD && operation->floor > 0 && outcome == WEIR_DONE &&
-        operation->value >= operation->floor)
-      machine->frame.memo->bounded = false;
-    if (operation->kind == WEIR_SUB && phase != WEIR_PHASE_RENEW) r->unused = 0;
-    if (phase != WEIR_PHASE_BEGIN) r->method->answer(r, operation); /* else what is there stays */
   }
   return worst;
 }
@@ -717,14 +763,10 @@ weir_turn weir_machine_resume(weir_machine *machine, int64_t now_us, bool late,
 /* --- giving up ---------------------------------------------------------------------------------
  */
 
-/* A rule that counts gives back a part of its group's charge as well as all of it. */
 bool weir_machine_keeps(const weir_machine *machine, const weir_claim *request) {
   const weir_frame *frame = &machine->frame;
   bool alone = frame->requests == request && request->next == NULL;
-  bool counts = true;
-  for (size_t i = 0; i < frame->stack->count; i++)
-    counts = counts && machine->rule_states[i].method->stage == WEIR_STAGE_COUNTERS;
-  return frame->stack->count_all || (!counts && !alone);
+  return frame->stack->count_all || (!machine_only_counters(machine) && !alone);
 }
 
 weir_turn weir_machine_give_up(weir_machine *machine, weir_claim *request,

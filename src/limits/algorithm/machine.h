@@ -78,6 +78,13 @@ void weir_decide_denied(weir_machine *machine);
 /* What a settlement is told: as a request that was admitted behind it. */
 void weir_decide_settled(weir_machine *machine, weir_claim *request);
 
+/* Whether the store has answered it: with what is there, what it wrote, or that it did not. */
+static inline bool weir_is_answered(const weir_operation *operation) {
+  const unsigned answers =
+      1U << WEIR_DONE | 1U << WEIR_ABSENT | 1U << WEIR_CONFLICT | 1U << WEIR_FULL;
+  return answers >> operation->outcome & 1U;
+}
+
 /* What an outcome that is no answer means for the requests. Notes it where it shows that the store
  * is away: then a policy may answer in its stead. */
 weir_status weir_machine_failure(weir_machine *machine, const weir_operation *operation);

@@ -263,9 +263,8 @@ static void settle_look_round(weir_machine *machine, weir_status status, bool la
 static unsigned failed_rules(const weir_frame *frame) {
   unsigned failed = 0;
   for (size_t n = 0; n < frame->operation_count; n++) {
-    weir_outcome outcome = frame->operations[n].outcome;
-    if (outcome != WEIR_DONE && outcome != WEIR_ABSENT && outcome != WEIR_CONFLICT)
-      failed |= 1U << frame->operations[n].counter.rule;
+    const weir_operation *operation = &frame->operations[n];
+    if (!weir_is_answered(operation)) failed |= 1U << operation->counter.rule;
   }
   return failed;
 }
@@ -306,9 +305,8 @@ static void settle_charge_round(weir_machine *machine, weir_status status, bool 
 static bool some_is_unsure(const weir_frame *frame, size_t rule) {
   for (size_t n = 0; n < frame->operation_count; n++) {
     const weir_operation *operation = &frame->operations[n];
-    weir_outcome outcome = operation->outcome;
-    if (operation->kind == WEIR_SUB && operation->counter.rule == rule && outcome != WEIR_DONE &&
-        outcome != WEIR_ABSENT && outcome != WEIR_CONFLICT)
+    if (operation->kind == WEIR_SUB && operation->counter.rule == rule &&
+        !weir_is_answered(operation))
       return true;
   }
   return false;
