@@ -378,33 +378,19 @@ static void raise_learn(weir_rule_state *r, int key, int64_t value) {
     memory->past = value;
 }
 
-/* Of a charge, what was there without it is what decides; of two keys the later. */
-static void raise_answer(weir_rule_state *r, const weir_operation *operation) {
-  weir_bucket_memory *memory = r->memory;
-  weir_bucket_state *state = r->state;
-  bool done = operation->outcome == WEIR_DONE;
-  int key = (int)(weir_bucket_epoch(r->rule, r->frame->now_us) - operation->counter.index);
-  if (operation->outcome == WEIR_ABSENT && key == PRESENT) memory->renewed_us = 0;
-  if (operation->kind == WEIR_DROP) return;
-  if (operation->kind != WEIR_RAISE) {
-    if (operation->kind == WEIR_GET) weir_bucket_watch(r, operation);
-    raise_learn(r, key, done ? operation->value : 0);
-    if (operation->kind == WEIR_SUB) r->unused = state->stays;
-    if (operation->kind != WEIR_SUB || r->frame->settles)
-      raise_load(r); /* which is told what is left */
-    return;
-  }
+/* What a key holds, or what has gone back has left there. */
+static void raise_answer_read(weir_rule_state *r, const weir_operation *operation, int key) {
+  const weir_bucket_state *state = r->state;
+  bool goes_back = operation->kind == WEIR_SUB;
+  if (!goes_back) weir_bucket_watch(r, operation);
+  raise_learn(r, key, operation->outcome == WEIR_DONE ? operation->value : 0);
+  if (goes_back) r->unused = state->stays;
+  if (!goes_back || r->frame->settles) raise_load(r); /* a settlement is told what is left */
+}
 
-  if (!done) {
-    state->landed[key] = false;
-    r->conflict = operation->refresh;
-    if (!operation->refresh) weir_bucket_watch(r, operation);
-    return;
-  }
-  if (operation->refresh && key == PRESENT) memory->renewed_us = r->frame->now_us;
-  raise_learn(r, key, operation->value);
-  if (r->frame->phase == WEIR_PHASE_LOOK) raise_load(r);
-  if (r->frame->phase == WEIR_PHASE_LOOK || state->landed[key]) return;
+/* What was there without a charge is what decides; of two keys the later. */
+static void raise_answer_charge(weir_rule_state *r, const weir_operation *operation, int key) {
+  weir_bucket_state *state = r->state;
   int64_t base = operation->value - operation->delta;
   int64_t missing = operation->floor - base;
   if (missing > 0) {
@@ -417,6 +403,35 @@ static void raise_answer(weir_rule_state *r, const weir_operation *operation) {
   if (!r->frame->settles) return;
   lock_heights heights = raise_heights(r->rule, r->frame->settings);
   weir_bucket_set_ahead(r, state->before, raise_is_far(r, &heights, state->before));
+}
+
+/* Of a charge, of what it missed, or of a look that mends or locks. One that renews no TTL fails where the key
+ * is gone. */
+static void raise_answer_raise(weir_rule_state *r, const weir_operation *operation, int key) {
+  weir_bucket_memory *memory = r->memory;
+  weir_bucket_state *state = r->state;
+  if (operation->outcome != WEIR_DONE) {
+    state->landed[key] = false;
+    r->conflict = operation->refresh;
+    if (!operation->refresh) weir_bucket_watch(r, operation);
+    return;
+  }
+  if (operation->refresh && key == PRESENT) memory->renewed_us = r->frame->now_us;
+  raise_learn(r, key, operation->value);
+  if (r->frame->phase == WEIR_PHASE_LOOK)
+    raise_load(r);
+  else if (!state->landed[key])
+    raise_answer_charge(r, operation, key);
+}
+
+static void raise_answer(weir_rule_state *r, const weir_operation *operation) {
+  weir_bucket_memory *memory = r->memory;
+  int key = (int)(weir_bucket_epoch(r->rule, r->frame->now_us) - operation->counter.index);
+  if (operation->outcome == WEIR_ABSENT && key == PRESENT) memory->renewed_us = 0;
+  if (operation->kind == WEIR_RAISE)
+    raise_answer_raise(r, operation, key);
+  else if (operation->kind != WEIR_DROP)
+    raise_answer_read(r, operation, key);
 }
 
 /* --- what it means -----------------------------------------------------------------------------

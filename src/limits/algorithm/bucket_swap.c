@@ -181,43 +181,51 @@ static void swap_cache(weir_rule_state *r, const weir_operation *operation, int6
   memory->read_us = r->frame->now_us;
 }
 
-/* What is there, or what became of a write: where that is not DONE others were faster, and are looked out
- * for from now on. */
-static void swap_answer(weir_rule_state *r, const weir_operation *operation) {
+static void swap_answer_read(weir_rule_state *r, const weir_operation *operation) {
+  weir_phase phase = r->frame->phase;
+  if (phase == WEIR_PHASE_CHARGE && r->charged) return; /* it has read what was written before it */
+  weir_bucket_watch(r, operation);
+  swap_cache(r, operation, operation->outcome == WEIR_DONE ? operation->value : 0);
+  if (phase != WEIR_PHASE_TAKE_BACK)
+    swap_load(r);
+  else if (operation->outcome == WEIR_ABSENT)
+    r->unused = 0;
+}
+
+/* Of what goes back. Where others keep it out there are some more tries. */
+static void swap_answer_back(weir_rule_state *r, const weir_operation *operation) {
+  if (operation->outcome != WEIR_CONFLICT) r->unused = 0;
+  r->conflict = r->unused > 0 && r->step == SWAPS_TO_TAKE_BACK;
+  if (operation->outcome == WEIR_DONE && r->frame->settles)
+    swap_load(r); /* which is told what is left */
+}
+
+/* Where that is not DONE others were faster, and are looked out for from now on. */
+static void swap_answer_write(weir_rule_state *r, const weir_operation *operation) {
   const weir_bucket_state *state = r->state;
   weir_phase phase = r->frame->phase;
-  bool done = operation->outcome == WEIR_DONE;
-  if (operation->kind == WEIR_DROP) return;
-  if (operation->kind == WEIR_GET) {
-    if (phase == WEIR_PHASE_CHARGE && r->charged)
-      return; /* it has read what was written before it */
-    weir_bucket_watch(r, operation);
-    swap_cache(r, operation, done ? operation->value : 0);
-    if (phase != WEIR_PHASE_TAKE_BACK)
-      swap_load(r);
-    else if (operation->outcome == WEIR_ABSENT)
-      r->unused = 0;
-    return;
-  }
-
-  if (!done && phase == WEIR_PHASE_CHARGE && state->looks_along)
-    return; /* the GET behind this says what there is */
+  bool done = operation->outcome == WEIR_DONE, charges = phase == WEIR_PHASE_CHARGE;
+  if (!done && charges && state->looks_along) return; /* the GET behind this says what there is */
   if (done && operation->kind == WEIR_CREATE) weir_bucket_watch(r, operation);
   if (done)
     swap_cache(r, operation, state->written);
   else
     r->frame->memo->look_until_us = r->frame->clock_us + LOOK_FIRST_US;
-  if (phase == WEIR_PHASE_TAKE_BACK) {
-    if (operation->outcome != WEIR_CONFLICT) r->unused = 0;
-    r->conflict = r->unused > 0 && r->step == SWAPS_TO_TAKE_BACK;
-    if (done && r->frame->settles) swap_load(r); /* which is told what is left */
-  } else if (!done) {
+  if (phase == WEIR_PHASE_TAKE_BACK)
+    swap_answer_back(r, operation);
+  else if (!done)
     r->conflict = true;
-  } else if (phase == WEIR_PHASE_CHARGE) {
+  else if (charges)
     r->charged = true;
-  } else {
+  else
     swap_load(r);
-  }
+}
+
+static void swap_answer(weir_rule_state *r, const weir_operation *operation) {
+  if (operation->kind == WEIR_GET)
+    swap_answer_read(r, operation);
+  else if (operation->kind != WEIR_DROP)
+    swap_answer_write(r, operation);
 }
 
 /* --- a plain charge ----------------------------------------------------------------------------

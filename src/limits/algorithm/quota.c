@@ -240,19 +240,33 @@ static bool quota_is_held(const weir_rule_state *r, int64_t start_us) {
   return r->frame->clock_us - start_us < r->rule->period_us;
 }
 
-/* Takes in what the key of a group holds: a start, or why there is none. The latest start that an honest
- * clock may have stored is that of now; for a refund, of the time of its stamp. The window that this process
- * charges is named by a key that never changes; of a window in use, it says whether it is still the one that
- * is stored. A group that was opened and is not is lost to eviction, or was just overwritten: from the
- * start. */
+/* The latest start that an honest clock may have stored: that of now; for a refund, of the time of its stamp. */
+static int64_t quota_latest_us(const weir_rule_state *r) {
+  int64_t latest_us = r->frame->now_us, back_us = quota_back_us(r);
+  if (quota_is_stamp(back_us) && back_us > latest_us) latest_us = back_us;
+  return latest_us + r->frame->settings->ahead_us;
+}
+
+/* What the key of a group holds: a start, or why there is none. */
+static int64_t quota_found(const weir_rule_state *r, const weir_operation *operation) {
+  int64_t period = r->rule->period_us, begin = operation->counter.index * period;
+  int64_t value = operation->value, latest_us = quota_latest_us(r);
+  if (operation->outcome == WEIR_ABSENT) return ABSENT;
+  if (value == 0) return begin + period <= latest_us ? CLOSED : WRONG;
+  bool is_start = value > begin && value <= begin + period && value <= latest_us + 1;
+  return is_start ? value - 1 : WRONG;
+}
+
+/* Takes in what the key of a group holds. The window that this process charges is named by a key that never
+ * changes; of a window in use, it says whether it is still the one that is stored. A group that was opened and
+ * is not is lost to eviction, or was just overwritten: from the start. */
 static void quota_answer_open(weir_rule_state *r, const weir_operation *operation) {
   quota_state *state = r->state;
   quota_memory *memory = r->memory;
-  int64_t group = operation->counter.index, period = r->rule->period_us, begin = group * period;
+  int64_t group = operation->counter.index, expected = r->expected->index;
   int64_t value = operation->outcome == WEIR_DONE ? operation->value : -1;
-  int64_t expected = r->expected->index;
   if (operation->kind != WEIR_GET) return;
-  if (expected / period == group && value != expected + 1 && quota_is_held(r, expected))
+  if (expected / r->rule->period_us == group && value != expected + 1 && quota_is_held(r, expected))
     weir_expect_compare(r, expected, 0);
   if (state->start_us >= 0 &&
       (r->frame->phase == WEIR_PHASE_CHARGE || r->frame->phase == WEIR_PHASE_LOOK)) {
@@ -261,13 +275,7 @@ static void quota_answer_open(weir_rule_state *r, const weir_operation *operatio
     return;
   }
 
-  int64_t latest_us = r->frame->now_us, back_us = quota_back_us(r);
-  if (quota_is_stamp(back_us) && back_us > latest_us) latest_us = back_us;
-  latest_us += r->frame->settings->ahead_us;
-  int64_t found = value > 0 ? value - 1 : WRONG;
-  if (found < begin || found - begin >= period || found > latest_us) found = WRONG;
-  if (value == 0) found = begin + period <= latest_us ? CLOSED : WRONG;
-  if (operation->outcome == WEIR_ABSENT) found = ABSENT;
+  int64_t found = quota_found(r, operation);
   if (state->opening && (found == ABSENT || found == WRONG)) r->conflict = true;
   state->opening = false;
   state->opens[group - state->group + OWN] = found;
@@ -282,26 +290,33 @@ static void quota_plan_start(weir_rule_state *r, int64_t charged) {
   weir_plan(r, WEIR_GET, WEIR_PLACE_OPEN, group)->stake = weir_plan_stake(charged, r->rule->limit);
 }
 
+/* Whether the window of what goes back is over: one that was found to be, or one that is nowhere and was to be
+ * over by now if it was ever there. */
+static bool quota_is_over(const weir_rule_state *r, int64_t back_us) {
+  const quota_state *state = r->state;
+  bool found = state->start_us >= 0;
+  bool nowhere = state->opens[BEFORE] != UNREAD && state->opens[OWN] != UNREAD;
+  int64_t began_us = found ? state->start_us : back_us;
+  return (found || nowhere) && r->frame->now_us - began_us >= r->rule->period_us;
+}
+
 /* The window before, if it is still open, is wanted first: a stamp then belongs to one window,
  * whatever is opened after it. The moment of what goes back is that of its charge; a stamp that no clock
- * makes is refused later. A settlement whose charge is in a window that is over is told of now: one that was
- * found to be, or that is nowhere and was to be over by now if it was ever there.
+ * makes is refused later. A settlement whose charge is in a window that is over is told of now.
  *
  * With leases what is known denies until the next look: so a look reads along what will soon be too old. */
 static void quota_look(weir_rule_state *r) {
   quota_state *state = r->state;
-  int64_t back_us = quota_back_us(r), now_us = r->frame->now_us, period = r->rule->period_us;
-  bool settles = r->frame->settles;
+  int64_t back_us = quota_back_us(r), now_us = r->frame->now_us;
+  bool settles = r->frame->settles, is_stamp = quota_is_stamp(back_us);
   if (state->counted) return;
   quota_ask_anew(r);
   if (r->step++ == 0 && quota_gives_back(r) && !(settles && quota_covers(r, back_us)))
-    quota_aim(r, quota_is_stamp(back_us) ? back_us : now_us);
+    quota_aim(r, is_stamp ? back_us : now_us);
   quota_find_window(r);
-  if (settles && quota_is_stamp(back_us) && !state->over) {
-    bool nowhere = state->opens[BEFORE] != UNREAD && state->opens[OWN] != UNREAD;
-    int64_t began_us = state->start_us >= 0 ? state->start_us : back_us;
-    state->over = (state->start_us >= 0 || nowhere) && now_us - began_us >= period;
-    if (state->over) quota_aim(r, now_us);
+  if (settles && is_stamp && !state->over && quota_is_over(r, back_us)) {
+    state->over = true;
+    quota_aim(r, now_us);
   }
   if (state->start_us >= 0) {
     quota_plan_count(r, WEIR_GET, state->start_us);
@@ -355,41 +370,43 @@ static void quota_plan_after_loss(weir_rule_state *r) {
   state->start_us = r->place = -1;
 }
 
-/* Adds to the window, once it is known. Till then it closes the group before, then opens its own. Closing
- * before it is known whether it must be costs a round less, and does no harm: this clock is past the group
- * before. When its own is opened, the group before is decided, and its window, if any, is over.
+/* Seeks the window of a charge: closes the group before, then opens its own. Closing before it is known whether
+ * it must be costs a round less, and does no harm: this clock is past the group before. When its own is opened,
+ * the group before is decided, and its window, if any, is over. False: it is known. */
+static bool quota_plan_seeking(weir_rule_state *r) {
+  quota_state *state = r->state;
+  if (state->start_us < 0 && state->opens[BEFORE] == ABSENT) {
+    quota_plan_closing(r); /* it was closed, and the store has lost that */
+    return true;
+  }
+  quota_find_window(r);
+  if (state->start_us >= 0) return false;
+  bool wrong = state->opens[OWN] == WRONG;
+  if (state->opens[OWN] == UNREAD) {
+    quota_plan_open(r, WEIR_GET, OWN);
+    if (state->opens[BEFORE] == UNREAD) quota_plan_closing(r);
+  } else if (wrong && !state->read_again) { /* it may have been lost since, and opened by others */
+    state->read_again = true;
+    quota_plan_open(r, WEIR_GET, OWN);
+  } else {
+    quota_plan_opening(r, wrong ? WEIR_PUT : WEIR_CREATE, quota_next_start_us(r));
+  }
+  return true;
+}
+
+/* Adds to the window, once it is known.
  *
  * With knowledge that will soon be too old, the key that opened the window is read along: a key in
  * steady use never needs a round more. A store that evicts by stakes is told whenever the count has
  * doubled, so that it knows of half of what rests on that key, or more; and by a process that knows
  * the key anew as soon as it knows the count. */
 static void quota_charge(weir_rule_state *r) {
-  quota_state *state = r->state;
+  const quota_state *state = r->state;
   quota_memory *memory = r->memory;
   const weir_settings *settings = r->frame->settings;
   if (r->charged || r->full) return;
   quota_ask_anew(r);
-  if (quota_follows_none(r)) return;
-  if (state->start_us < 0 && state->opens[BEFORE] == ABSENT) {
-    quota_plan_closing(r); /* it was closed, and the store has lost that */
-    return;
-  }
-  quota_find_window(r);
-  if (state->start_us < 0 && state->opens[OWN] == UNREAD) {
-    quota_plan_open(r, WEIR_GET, OWN);
-    if (state->opens[BEFORE] == UNREAD) quota_plan_closing(r);
-    return;
-  }
-  if (state->start_us < 0) {
-    bool wrong = state->opens[OWN] == WRONG;
-    if (wrong && !state->read_again) { /* it may have been lost since, and opened by others */
-      state->read_again = true;
-      quota_plan_open(r, WEIR_GET, OWN);
-      return;
-    }
-    quota_plan_opening(r, wrong ? WEIR_PUT : WEIR_CREATE, quota_next_start_us(r));
-    return;
-  }
+  if (quota_follows_none(r) || quota_plan_seeking(r)) return;
   if (state->start_us == state->lost_us) {
     quota_plan_after_loss(r);
     return;
