@@ -26,7 +26,7 @@ MORE = [
      "    plan_pool(r, WEIR_GET, r->place, POOL_FLOORS);\n",
      "    plan_pool(r, WEIR_GET, r->place, POOL_FLOORS);\n"
      "    plan_pool(r, WEIR_CREATE, period_of(r), POOL_DISPUTED)->value = 1;\n"),
-    ("gives less of a floor nothing", "    if (is_cut) within = floor;\n", "    (void)is_cut;\n"),
+    ("gives less of a floor nothing", "      within = floor;\n", "      continue;\n"),
     ("has floors that it has not counted", "  plan_floors(r, WEIR_ADD, more, state->comes ? more : 0);\n",
      "  state->floors += more;\n"),
     ("counts who has a mark", "state->tells_seen = operation->outcome == WEIR_DONE;", "state->tells_seen = true;"),

@@ -52,6 +52,12 @@ static int64_t division_weights(int64_t division) {
   return division >> 2 * WEIR_DIVISION_PERCENT_BITS;
 }
 
+/* Whether some process can have said it. */
+static bool division_is_sound(int64_t division) {
+  return division_floors(division) >= 1 && division_floors(division) <= division_room(division) &&
+         division_room(division) <= 100;
+}
+
 /* Before its end + x, and of one that was read before that, floors may be missing. */
 static bool is_final(const weir_rule *rule, const weir_pool_cell *cells, int64_t first, int i,
                      int64_t final_us) {
@@ -392,6 +398,12 @@ static int64_t level_room(const weir_rule_state *r) {
   return weir_level_most(level, weight_of(r)) - memory->own;
 }
 
+/* What costs more is stopped by the level. */
+static int64_t unstopped_most(const weir_rule_state *r) {
+  int64_t level = level_room(r), free = free_of_level(r);
+  return level > free ? level : free;
+}
+
 /* What this tenant may borrow, once what says that is read. */
 static int64_t loan_room(const weir_rule_state *r) {
   int64_t lent = lendable(r), level = level_room(r), free = free_of_level(r);
@@ -555,8 +567,7 @@ static void answer_division(weir_rule_state *r, const weir_operation *operation,
     return;
   }
   if (creates) found = operation->outcome == WEIR_DONE ? next_division(r) : 0;
-  bool sound = division_floors(found) >= 1 && division_floors(found) <= division_room(found) &&
-               division_room(found) <= 100;
+  bool sound = division_is_sound(found);
   if (!sound && (creates || !now || operation->outcome != WEIR_DONE)) return;
   if (!sound) found = next_division(r);
   if (now) memory->division = found;
@@ -706,12 +717,12 @@ static int64_t within_floor(const weir_rule_state *r, int64_t floor) {
     int64_t cost = weir_claim_cost(claim, r->index);
     if (!weir_claim_is_open(claim)) continue;
     int64_t left = fits ? floor - within : 0;
-    bool is_floor = (fits && cost <= left) || weir_ask_is_ahead(&claim->ask);
-    bool is_cut = !is_floor && left > 0 && claim->ask.up_to && state->reads && loan_room(r) < left;
-    if (is_floor) within += cost;
-    if (is_cut) within = floor;
-    if (is_floor || is_cut) continue;
-    if (!state->reads || cost <= shared_room(r, &claim->ask)) fits = false;
+    if (cost <= left || weir_ask_is_ahead(&claim->ask))
+      within += cost;
+    else if (left > 0 && claim->ask.up_to && state->reads && loan_room(r) < left)
+      within = floor;
+    else if (!state->reads || cost <= shared_room(r, &claim->ask))
+      fits = false;
   }
   return within;
 }
@@ -773,9 +784,10 @@ static bool plan_agreement(weir_rule_state *r) {
 }
 
 /* An overrun: nothing of the level is asked. */
-static void plan_loan(weir_rule_state *r, int64_t cost) {
-  plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = cost;
+static void plan_loan(weir_rule_state *r) {
+  plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = r->charge;
   plan_cells(r, false);
+  plan_division(r);
 }
 
 /* What was thought to be lent and is within the floor is counted among floors, before it is admitted as that. What that
@@ -809,45 +821,55 @@ static void plan_peek(weir_rule_state *r, int64_t floors, int64_t newcomers) {
   plan_lending(r);
 }
 
-/* What the tenant's own count was said to be decides where the charge goes. What then is above the floor moves
- * to B, in this order: at no moment is it in neither. */
-static void plan_charge(weir_rule_state *r) {
+/* What is thought to be within the floor, and the rest to be lent. */
+static void plan_first_charge(weir_rule_state *r, int64_t floors, bool comes) {
   const weir_shared_memory *memory = r->memory;
   shared_state *state = r->state;
-  if (r->step > 0 && plan_agreement(r)) return;
-  if (r->frame->settles) {
-    if (r->step == 0) plan_loan(r, r->charge);
-    if (r->step == 0) plan_division(r);
-    return;
-  }
-  bool comes = is_other(r) && knows_others(r) && sharers(r) == 0 && !state->comes;
-  int64_t floors = within_floor(r, floor_left(r, false));
-  if (r->step == 0) {
-    int64_t lent = r->charge - floors;
-    plan_tenant(r, WEIR_ADD, TENANT_OWN)->delta = r->charge;
-    plan_floors(r, WEIR_ADD, floors, comes ? floors : 0);
-    plan_epoch(r);
-    if (is_other(r) && !memory->marked) plan_mark(r, WEIR_CREATE, memory->epoch)->value = 1;
-    if (lent > 0) plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = lent;
-    if (lent > 0) plan_lending(r);
-    if (has_peek(r)) plan_peek(r, floors, comes ? floors : 0);
-    plan_division(r);
-    state->comes = comes;
-    return;
-  }
-  if (plan_more_floors(r)) return;
+  int64_t lent = r->charge - floors, newcomers = comes ? floors : 0;
+  plan_tenant(r, WEIR_ADD, TENANT_OWN)->delta = r->charge;
+  plan_floors(r, WEIR_ADD, floors, newcomers);
+  plan_epoch(r);
+  if (is_other(r) && !memory->marked) plan_mark(r, WEIR_CREATE, memory->epoch)->value = 1;
+  if (lent > 0) plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = lent;
+  if (lent > 0) plan_lending(r);
+  if (has_peek(r)) plan_peek(r, floors, newcomers);
+  plan_division(r);
+  state->comes = comes;
+}
+
+/* What turned out to be above the floor moves to B, in this order: at no moment is it in neither. */
+static void plan_moves(weir_rule_state *r, int64_t floors, bool comes) {
+  const weir_shared_memory *memory = r->memory;
+  shared_state *state = r->state;
+  int64_t moves = state->floors - floors;
+  int64_t newcomers = moves < state->newcomers ? moves : state->newcomers;
   make_level(r);
   if (state->tells_seen) plan_pool(r, WEIR_ADD, memory->epoch, POOL_SEEN)->delta = 1;
   state->tells_seen = false;
-  int64_t moves = state->floors - floors;
   if (moves > 0) plan_pool(r, WEIR_ADD, r->place, POOL_LENT)->delta = moves;
-  plan_floors(r, WEIR_SUB, moves, moves < state->newcomers ? moves : state->newcomers);
+  plan_floors(r, WEIR_SUB, moves, newcomers);
   if (comes) plan_floors(r, WEIR_ADD, 0, floors);
   state->comes = state->comes || comes;
   if (moves <= 0) return;
   state->floors -= moves; /* whatever the answer says: none of it is subtracted once more */
-  state->newcomers -= moves < state->newcomers ? moves : state->newcomers;
+  state->newcomers -= newcomers;
   plan_lending(r);
+}
+
+/* What the tenant's own count was said to be decides where the charge goes. */
+static void plan_charge(weir_rule_state *r) {
+  const shared_state *state = r->state;
+  if (r->step > 0 && plan_agreement(r)) return;
+  if (r->frame->settles) {
+    if (r->step == 0) plan_loan(r);
+    return;
+  }
+  bool comes = is_other(r) && knows_others(r) && sharers(r) == 0 && !state->comes;
+  int64_t floors = within_floor(r, floor_left(r, false));
+  if (r->step == 0)
+    plan_first_charge(r, floors, comes);
+  else if (!plan_more_floors(r))
+    plan_moves(r, floors, comes);
 }
 
 /* --- what the next level is made of ------------------------------------------------------------
@@ -856,7 +878,7 @@ static void plan_charge(weir_rule_state *r) {
 /* Of the takes that are denied, or will be: whether the level stops them; else what they cost is told. */
 static void begin_telling(weir_rule_state *r) {
   shared_state *state = r->state;
-  int64_t level = level_room(r), free = free_of_level(r);
+  int64_t most = unstopped_most(r);
   bool looks = r->frame->phase == WEIR_PHASE_LOOK;
   state->telling = true;
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
@@ -865,7 +887,7 @@ static void begin_telling(weir_rule_state *r) {
     bool denied = verdict->answered ? verdict->status == WEIR_OK && !verdict->decision.allowed
                                     : looks && cost > shared_room(r, &claim->ask);
     if (!weir_ask_charges(&claim->ask) || !denied || claim->ask.up_to) continue;
-    if (cost > level && cost > free)
+    if (cost > most)
       state->stopped = true;
     else
       state->wanted += cost;
@@ -928,13 +950,13 @@ static void plan_take_back(weir_rule_state *r) {
  * and there is nothing more to be told. */
 static bool is_stopped_again(const weir_rule_state *r) {
   const weir_shared_memory *memory = r->memory;
-  int64_t level = level_room(r), free = free_of_level(r), floor = own_floor(r) - memory->own;
+  int64_t most = unstopped_most(r), floor = own_floor(r) - memory->own;
+  if (most < floor) most = floor;
   if (is_other(r) && !knows_others(r)) return false;
   if (memory->told_cell != r->place || !r->frame->settings->cached_cells) return false;
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
     int64_t cost = claim->ask.up_to ? 1 : weir_claim_cost(claim, r->index);
-    if (weir_ask_is_ahead(&claim->ask)) continue;
-    if (cost <= level || cost <= free || cost <= floor) return false;
+    if (!weir_ask_is_ahead(&claim->ask) && cost <= most) return false;
   }
   return true;
 }
@@ -942,13 +964,12 @@ static bool is_stopped_again(const weir_rule_state *r) {
 /* Whether the own count and what is known of the pool will do for a look: each take fits by them, as its charge
  * will find out, or the level stops it. */
 static bool is_clear(const weir_rule_state *r) {
-  int64_t level = level_room(r), free = free_of_level(r);
+  int64_t most = unstopped_most(r);
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
     int64_t cost = weir_claim_cost(claim, r->index), least = claim->ask.up_to ? 1 : cost;
-    bool is_stopped = least > level && least > free;
     if (weir_ask_is_ahead(&claim->ask)) continue;
-    if (!weir_ask_charges(&claim->ask) || (!is_stopped && cost > shared_room(r, &claim->ask)))
-      return false;
+    bool clear = least > most || cost <= shared_room(r, &claim->ask);
+    if (!weir_ask_charges(&claim->ask) || !clear) return false;
   }
   return true;
 }
