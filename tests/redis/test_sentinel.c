@@ -63,6 +63,7 @@ static void add_until_followed(weir_store *store, tally *sum, size_t wanted) {
   while (sentinel_primary(&group, 0) != wanted) {
     add(store, sum);
     assert_true(weir_monotonic_us() < end_us);
+    pause_ms(1);
   }
   assert_true(sentinel_await_primary(&group, wanted, PATIENCE_MS));
   int64_t named_us = weir_monotonic_us();
@@ -75,6 +76,7 @@ static void add_until_followed(weir_store *store, tally *sum, size_t wanted) {
     if (now_us - before_us > longest_us) longest_us = now_us - before_us;
     before_us = now_us;
     if (now_us > end_us) fail_msg("it is not followed: %s", sum->last.text);
+    pause_ms(1);
   }
   printf("  followed %.1f ms after all sentinels name it\n", (double)(before_us - named_us) / 1000);
   assert_true(before_us - named_us < FOLLOWED_US + 10 * longest_us);
