@@ -257,14 +257,6 @@ step packages install_all || {
   finish
 }
 
-valkey=$(sh tests/servers.sh "$logs/servers" bookworm-backports valkey-server 2>"$logs/valkey.log")
-if [ -n "$valkey" ]; then
-  export WEIR_VALKEY_SERVER="$valkey/redis-server"
-else
-  unset WEIR_VALKEY_SERVER
-  echo "valkey: not to be had here, so the stores are tested without it"
-fi
-
 WEIR_NPM_MODULES=$(sh tests/npm.sh "$logs/npm" 2>"$logs/npm.log")
 if [ -n "$WEIR_NPM_MODULES" ]; then
   export WEIR_NPM_MODULES
@@ -277,6 +269,16 @@ rm -f "$logs"/built-*
 setsid sh tests/check.sh --build & # a group of its own, to which cmake, ninja and what it starts belong
 builder=$!
 trap 'kill -TERM "-$builder" 2>/dev/null; exit 1' INT TERM
+
+# Tests need it, and no build does.
+valkey=$(sh tests/servers.sh "$logs/servers" bookworm-backports valkey-server 2>"$logs/valkey.log")
+if [ -n "$valkey" ]; then
+  export WEIR_VALKEY_SERVER="$valkey/redis-server"
+else
+  unset WEIR_VALKEY_SERVER
+  echo "valkey: not to be had here, so the stores are tested without it"
+fi
+
 for preset in $presets; do
   check "$preset"
 done
