@@ -52,6 +52,25 @@ weir_limiter *api_limiter(api_thread *thread) {
   return thread->world->limiters[api_chance(thread, API_LIMITERS)];
 }
 
+static size_t index_of(const api_thread *thread, const weir_limiter *limiter) {
+  size_t i = 0;
+  while (thread->world->limiters[i] != limiter)
+    i++;
+  return i;
+}
+
+bool api_is_shared(const api_thread *thread, const weir_limiter *limiter) {
+  return thread->world->is_shared[index_of(thread, limiter)];
+}
+
+weir_limiter *api_shared_limiter(api_thread *thread) {
+  weir_limiter *drawn;
+  do
+    drawn = api_limiter(thread);
+  while (!api_is_shared(thread, drawn));
+  return drawn;
+}
+
 weir_store *api_store(api_thread *thread) {
   return thread->world->stores[api_chance(thread, API_STORES)];
 }
@@ -62,12 +81,14 @@ weir_message *api_message(api_thread *thread) {
   return api_chance(thread, 3) == 0 ? NULL : &thread->message;
 }
 
-/* A few keys are asked for by all, so that what is kept of others must make room for them. */
-static void draw_key(api_thread *thread, api_kept *kept) {
+/* A few keys are asked for by all, so that what is kept of others must make room for them; of shared windows
+ * fewer, as there tenants are many. */
+static void draw_key(api_thread *thread, const weir_limiter *limiter, api_kept *kept) {
+  uint32_t keys = api_is_shared(thread, limiter) ? 4 : 48;
   static const char huge[5000] = "a key as long as a page \xff";
   kept->request.key = kept->key;
   kept->request.key_length =
-      (size_t)snprintf(kept->key, sizeof kept->key, "k%u", api_chance(thread, 48));
+      (size_t)snprintf(kept->key, sizeof kept->key, "k%u", api_chance(thread, keys));
   uint32_t kind = api_chance(thread, 64);
   if (kind > 3) return;
   if (kind == 0 || kind == 3) kept->request.key = kind == 0 ? NULL : huge;
@@ -78,7 +99,7 @@ static void draw_key(api_thread *thread, api_kept *kept) {
 void api_request(api_thread *thread, const weir_limiter *limiter, api_kept *kept) {
   weir_request *request = &kept->request;
   *request = (weir_request){.cost = api_small_or_edge(thread, 3)};
-  draw_key(thread, kept);
+  draw_key(thread, limiter, kept);
   if (api_chance(thread, 24) == 0) request->cost = 1 + api_chance(thread, 2000);
   if (api_chance(thread, 5) == 0) {
     for (size_t i = 0; i < sizeof kept->costs / sizeof kept->costs[0]; i++)
@@ -162,7 +183,8 @@ void api_check_decision(api_thread *thread, const weir_limiter *limiter, const w
   const char *wrong = NULL;
   if (weir_limiter_read_rule(limiter, d->rule, &rule) != WEIR_OK)
     wrong = "rule";
-  else if (d->limit != rule.capacity)
+  else if (d->limit > rule.capacity ||
+           (d->limit < rule.capacity && !api_is_shared(thread, limiter)))
     wrong = "limit";
   else if (d->remaining != WEIR_NOT_KNOWN && (d->remaining < 0 || d->remaining > d->limit))
     wrong = "remaining";
@@ -191,16 +213,10 @@ void api_check_decision(api_thread *thread, const weir_limiter *limiter, const w
 }
 
 /* Then there is a decision whatever becomes of the store. */
-static bool has_policy(const api_thread *thread, const weir_limiter *limiter) {
-  for (size_t i = 0; i < API_LIMITERS; i++)
-    if (thread->world->limiters[i] == limiter) return thread->world->has_policy[i];
-  return false;
-}
-
 void api_check_request(api_thread *thread, const weir_limiter *limiter,
                        const weir_request *request) {
   bool takes = !(request->flags & (WEIR_REQUEST_PEEK | WEIR_REQUEST_SETTLE));
-  bool decided = takes && has_policy(thread, limiter);
+  bool decided = takes && thread->world->has_policy[index_of(thread, limiter)];
   api_check_status(thread, request->status, decided ? API_ASKED & ~API_STORE_AWAY : API_ASKED,
                    NULL);
   if (request->status != WEIR_OK) return;
@@ -217,7 +233,19 @@ void api_check_request(api_thread *thread, const weir_limiter *limiter,
     api_fail(thread, "a cost of %lld of a request with its own", (long long)decision->cost);
 }
 
-const weir_extra *const *api_extras(api_thread *thread, const weir_extra *extras[], size_t count) {
+/* The third and those behind it are of the others. */
+static const weir_extra *draw_tenant(api_thread *thread) {
+  static const weir_extra tenants[] = {
+      {.size = sizeof(weir_extra), .tenant = "a", .tenant_length = 1},
+      {.size = sizeof(weir_extra), .tenant = "b", .tenant_length = 1},
+      {.size = sizeof(weir_extra), .tenant = "c", .tenant_length = 1},
+      {.size = sizeof(weir_extra), .tenant = "\0d", .tenant_length = 2},
+  };
+  return &tenants[api_chance(thread, sizeof tenants / sizeof tenants[0])];
+}
+
+const weir_extra *const *api_extras(api_thread *thread, weir_limiter *const *limiters,
+                                    const weir_extra *extras[], size_t count) {
   static const weir_extra said[] = {
       WEIR_EXTRA_INIT,
       {.size = sizeof(weir_extra), .class_name = "batch"},
@@ -229,8 +257,11 @@ const weir_extra *const *api_extras(api_thread *thread, const weir_extra *extras
       {.size = 3},
   };
   for (size_t i = 0; i < count; i++) {
-    bool wrong = api_chance(thread, 4) == 0;
-    extras[i] = wrong ? &said[api_chance(thread, sizeof said / sizeof said[0])] : NULL;
+    bool shared = api_is_shared(thread, limiters[i]);
+    bool wrong = api_chance(thread, shared ? 24 : 4) == 0;
+    extras[i] = wrong    ? &said[api_chance(thread, sizeof said / sizeof said[0])]
+                : shared ? draw_tenant(thread)
+                         : NULL;
   }
-  return api_chance(thread, 4) == 0 ? NULL : extras;
+  return api_chance(thread, 12) == 0 ? NULL : extras;
 }

@@ -59,14 +59,52 @@ typedef struct batch {
   weir_request requests[API_BATCH_MOST];
 } batch;
 
-static void draw_batch(api_thread *thread, batch *b, bool one_limiter) {
+typedef weir_limiter *draw_limiter(api_thread *thread);
+
+static void draw_batch_of(api_thread *thread, batch *b, bool one_limiter, draw_limiter *draw) {
   b->count = 1 + api_chance(thread, API_BATCH_MOST);
   for (size_t i = 0; i < b->count; i++) {
-    b->limiters[i] = one_limiter && i > 0 ? b->limiters[0] : api_limiter(thread);
+    b->limiters[i] = one_limiter && i > 0 ? b->limiters[0] : draw(thread);
     b->drawn[i] = (api_kept){0};
     api_request(thread, b->limiters[i], &b->drawn[i]);
     b->requests[i] = b->drawn[i].request;
   }
+}
+
+static void draw_batch(api_thread *thread, batch *b, bool one_limiter) {
+  draw_batch_of(thread, b, one_limiter, api_limiter);
+}
+
+/* What says more is half of the time about tenants. */
+static void draw_batch_that_says(api_thread *thread, batch *b, bool one_limiter) {
+  draw_batch_of(thread, b, one_limiter,
+                api_chance(thread, 2) == 0 ? api_shared_limiter : api_limiter);
+}
+
+/* In the place of the first: what was admitted before is settled, by whatever tenant. */
+static void settle_first(api_thread *thread, batch *b) {
+  const api_kept *kept = api_find(thread, API_DECISION);
+  if (kept == NULL || !api_is_shared(thread, kept->limiter)) return;
+  b->limiters[0] = kept->limiter;
+  b->drawn[0] = *kept;
+  b->requests[0] = kept->request;
+  b->requests[0].key = b->drawn[0].key;
+  b->requests[0].cost = api_small_or_edge(thread, 200);
+  b->requests[0].flags = WEIR_REQUEST_SETTLE;
+}
+
+/* What was admitted can be settled: by a request that says no more, and by one of a batch that does. */
+static void keep_admitted(api_thread *thread, const batch *b) {
+  size_t n = api_chance(thread, (uint32_t)b->count);
+  const weir_request *request = &b->requests[n];
+  if (request->status != WEIR_OK || request->flags != 0 || !request->decision.allowed ||
+      request->costs != NULL || b->drawn[n].request.key != b->drawn[n].key)
+    return;
+  api_kept *kept = api_place(thread);
+  *kept = b->drawn[n];
+  kept->request = *request;
+  kept->request.key = kept->key;
+  kept->limiter = b->limiters[n];
 }
 
 /* The first status that is not WEIR_OK is that of all. */
@@ -115,10 +153,12 @@ static void call_decide_extra(api_thread *thread) {
   batch b;
   const weir_extra *said[API_BATCH_MOST];
   weir_message *message = api_message(thread);
-  draw_batch(thread, &b, false);
-  const weir_extra *const *extras = api_extras(thread, said, b.count);
+  draw_batch_that_says(thread, &b, false);
+  settle_first(thread, &b);
+  const weir_extra *const *extras = api_extras(thread, b.limiters, said, b.count);
   check_batch(thread, &b, weir_decide_extra(b.limiters, b.requests, extras, b.count, message),
               message);
+  keep_admitted(thread, &b);
 }
 
 static void call_decide_known_extra(api_thread *thread) {
@@ -126,8 +166,8 @@ static void call_decide_known_extra(api_thread *thread) {
   bool known[API_BATCH_MOST];
   const weir_extra *said[API_BATCH_MOST];
   weir_message *message = api_message(thread);
-  draw_batch(thread, &b, api_chance(thread, 2) == 0);
-  const weir_extra *const *extras = api_extras(thread, said, b.count);
+  draw_batch_that_says(thread, &b, api_chance(thread, 2) == 0);
+  const weir_extra *const *extras = api_extras(thread, b.limiters, said, b.count);
   weir_status status =
       weir_decide_known_extra(b.limiters, b.requests, extras, b.count, known, message);
   api_check_status(thread, status, API_STATUS(OK), message);
@@ -152,14 +192,15 @@ static void decide_all(api_thread *thread, bool says_more) {
   size_t denied_by = SIZE_MAX;
   const weir_extra *said[API_BATCH_MOST];
   weir_message *message = api_message(thread);
-  draw_batch(thread, &b, false);
+  (says_more ? draw_batch_that_says : draw_batch)(thread, &b, false);
   if (b.count > 4) b.count = 4;
   for (size_t i = 0; i < b.count && api_chance(thread, 8) != 0; i++)
     b.requests[i].flags = 0;
-  weir_status status =
-      says_more ? weir_decide_all_extra(b.limiters, b.requests, api_extras(thread, said, b.count),
-                                        b.count, &denied_by, message)
-                : weir_decide_all(b.limiters, b.requests, b.count, &denied_by, message);
+  weir_status status = says_more
+                           ? weir_decide_all_extra(b.limiters, b.requests,
+                                                   api_extras(thread, b.limiters, said, b.count),
+                                                   b.count, &denied_by, message)
+                           : weir_decide_all(b.limiters, b.requests, b.count, &denied_by, message);
   api_check_status(thread, status, API_ASKED, message);
   if (status != WEIR_OK) return;
   if (denied_by > b.count) api_fail(thread, "denied by %zu of %zu", denied_by, b.count);
@@ -333,7 +374,7 @@ const api_call api_decisions[] = {
     {"weir_decide_together", 40, call_decide_together},
     {"weir_decide_known", 20, call_decide_known},
     {"weir_decide_all", 30, call_decide_all},
-    {"weir_decide_extra", 20, call_decide_extra},
+    {"weir_decide_extra", 60, call_decide_extra},
     {"weir_decide_known_extra", 10, call_decide_known_extra},
     {"weir_decide_all_extra", 10, call_decide_all_extra},
     {"weir_check_all", 4, call_check_all},

@@ -59,6 +59,8 @@ const char *const api_rules[API_RULES] = {
     "fixed-window:20/1s;quota:50/1m;token-bucket:90/1s",
     "sliding-window:1000/1s,lease=50ms;fixed-window:3000/1m,lease=50ms",
     "fixed-window:1000000000/400d;token-bucket:9/1s,name=n",
+    "shared-window:300/4s,weights=a:2|b:1,others=1",
+    "shared-window:2000/4s,weights=a:2,others=1,lease=20ms,debt=100",
 };
 
 static _Atomic int64_t clock_off_us;
@@ -107,6 +109,7 @@ static void open_world(api_world *world) {
     for (int i = 0; i < API_RULES; i++) {
       int n = s * API_RULES + i;
       world->limiters[n] = create(api_rules[i], world->stores[s], n + s, &world->has_policy[n]);
+      world->is_shared[n] = strncmp(api_rules[i], "shared-window:", 14) == 0;
     }
   }
 }

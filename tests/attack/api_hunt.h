@@ -13,7 +13,7 @@
 
 enum {
   API_STORES = 4, /* memory, memcached, Redis, and one of the hunt's own that fails by chance */
-  API_RULES = 20, /* a limiter for each of them on each store */
+  API_RULES = 22, /* a limiter for each of them on each store */
   API_LIMITERS = API_STORES * API_RULES,
   API_THREADS = 4,
   API_KEPT = 24,      /* decisions and reservations that a thread keeps */
@@ -26,6 +26,7 @@ typedef struct api_world {
   weir_store *stores[API_STORES];
   weir_limiter *limiters[API_LIMITERS];
   bool has_policy[API_LIMITERS]; /* one that answers for its store */
+  bool is_shared[API_LIMITERS];  /* a window of tenants */
 } api_world;
 
 /* A request and what came of it. It stays where it is: reservations know their request's decision by its
@@ -64,13 +65,17 @@ extern const api_call api_decisions[], api_reservations[], api_others[]; /* end 
 
 uint32_t api_chance(api_thread *thread, uint32_t of);
 
-/* What so many requests say beside themselves, right or wrong: `extras`, or NULL. */
-const weir_extra *const *api_extras(api_thread *thread, const weir_extra *extras[], size_t count);
+/* What so many requests say beside themselves, right or wrong: `extras`, or NULL. Those of shared windows
+ * mostly name a tenant. */
+const weir_extra *const *api_extras(api_thread *thread, weir_limiter *const *limiters,
+                                    const weir_extra *extras[], size_t count);
 int64_t api_edge(api_thread *thread); /* a number that is often at some end, or beyond */
 int64_t api_small_or_edge(api_thread *thread, uint32_t most);
 int64_t api_patience(api_thread *thread,
                      int64_t least_us); /* how long to wait: short, or refused */
 weir_limiter *api_limiter(api_thread *thread);
+weir_limiter *api_shared_limiter(api_thread *thread);
+bool api_is_shared(const api_thread *thread, const weir_limiter *limiter);
 weir_store *api_store(api_thread *thread);
 weir_message *api_message(api_thread *thread); /* NULL by chance */
 

@@ -187,7 +187,7 @@ static void call_check_extra(api_thread *thread) {
   weir_message *message = api_message(thread);
   weir_limiter *limiter = api_limiter(thread);
   const weir_extra *said[1];
-  const weir_extra *const *extras = api_extras(thread, said, 1);
+  const weir_extra *const *extras = api_extras(thread, &limiter, said, 1);
   weir_status status =
       weir_limiter_check_extra(limiter, extras != NULL ? extras[0] : NULL, message);
   api_check_status(thread, status, API_STATUS(OK) | API_STATUS(BAD_ARGUMENT), message);

@@ -53,10 +53,10 @@ static void reserve_together(api_thread *thread, bool says_more) {
     api_request(thread, limiters[i], &drawn[i]);
     requests[i] = drawn[i].request;
   }
-  weir_status status = says_more
-                           ? weir_reserve_extra(limiters, requests, api_extras(thread, said, count),
-                                                count, made, message)
-                           : weir_reserve_together(limiters, requests, count, made, message);
+  weir_status status =
+      says_more ? weir_reserve_extra(limiters, requests, api_extras(thread, limiters, said, count),
+                                     count, made, message)
+                : weir_reserve_together(limiters, requests, count, made, message);
   api_check_status(thread, status, API_ASKED, message);
   for (size_t i = 0; i < count; i++) {
     drawn[i].request = requests[i];
