@@ -1,5 +1,5 @@
-/* Empty places that a lease kept, and that could not go back when their time was over: the store was away, or
- * refused. They go back with a later try, and none goes back twice. */
+/* Places that could not go back when they were left, or when a lease that kept them empty was over: the store was
+ * away, or refused. They go back with a later try, and none goes back twice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -181,6 +181,59 @@ static void many_tries_leave_the_share_as_it_is(void **state) {
   world_close(&w);
 }
 
+/* However it was left; what a stack's other rule was charged is not given back later. */
+static void what_is_left_meanwhile_goes_back_later(void **state) {
+  (void)state;
+  for (int way = 0; way < 4; way++) {
+    world w;
+    weir_reservation *places[2];
+    weir_status statuses[2];
+    int64_t costs[2] = {0, 0}, next_us;
+    open_leased(&w, RULE ";fixed-window:100/1m");
+    for (int i = 0; i < 2; i++)
+      places[i] = enter(w.limiter, "k");
+    the_fake.trouble = FAKE_AWAY;
+    if (way == 0)
+      assert_int_equal(weir_release_together(places, 2, statuses, NULL), WEIR_UNAVAILABLE);
+    for (int i = 0; i < 2; i++) {
+      if (way == 1) assert_int_equal(weir_reservation_commit(places[i], NULL), WEIR_UNAVAILABLE);
+      if (way == 2) assert_int_equal(weir_reservation_cancel(places[i], NULL), WEIR_UNAVAILABLE);
+      if (way == 3)
+        assert_int_equal(weir_reservation_settle(places[i], costs, NULL), WEIR_UNAVAILABLE);
+      assert_false(weir_reservation_held(places[i]));
+      assert_int_equal(weir_reservation_commit(places[i], NULL), WEIR_BAD_ARGUMENT);
+      weir_reservation_destroy(places[i]);
+    }
+    assert_int_equal(weir_limiter_renew(w.limiter, &next_us, NULL), WEIR_UNAVAILABLE);
+    the_fake.trouble = FAKE_WELL;
+    assert_int_equal(away_remaining(&w, RULE, "k"), 2);
+    fake_forget();
+    assert_int_equal(weir_limiter_renew(w.limiter, &next_us, NULL), WEIR_OK);
+    assert_int_equal(given_back(), 2);
+    assert_true(next_us == WEIR_NEVER);
+    assert_int_equal(away_remaining(&w, RULE, "k"), 4);
+    assert_int_equal(away_remaining(&w, "fixed-window:100/1m", "k"), 98);
+    world_close(&w);
+  }
+}
+
+static void what_is_left_and_not_answered_is_never_sent_again(void **state) {
+  world w;
+  int64_t next_us;
+  (void)state;
+  open_leased(&w, RULE);
+  weir_reservation *place = enter(w.limiter, "k");
+  fake_forget();
+  fake_fail_next(WEIR_SUB, WEIR_UNKNOWN, true);
+  assert_int_equal(weir_reservation_commit(place, NULL), WEIR_UNKNOWN_OUTCOME);
+  weir_reservation_destroy(place);
+  assert_int_equal(weir_limiter_renew(w.limiter, &next_us, NULL), WEIR_OK);
+  assert_true(next_us == WEIR_NEVER);
+  assert_int_equal(give_back(w.limiter), WEIR_OK);
+  assert_int_equal(given_back(), 1);
+  world_close(&w);
+}
+
 /* --- on real servers ---------------------------------------------------------------------------
  */
 
@@ -223,12 +276,12 @@ static weir_limiter *open_at(scene *s, weir_store *store, const char *rules,
   return made;
 }
 
-static void open_scene(scene *s, const away_kind *kind, weir_renew_by renew) {
+static void open_scene(scene *s, const away_kind *kind, const char *rules, weir_renew_by renew) {
   char url[SERVER_URL_BYTES], through[64];
   const weir_limiter_options own = {.deadline_us = DEADLINE_US, .renew = renew};
   const weir_limiter_options patient = {.deadline_us = 7 * SECOND_US,
                                         .renew = WEIR_RENEW_BY_CALLER};
-  print_message("%s\n", kind->name);
+  print_message("%s, %s\n", kind->name, rules);
   s->server = kind->is_redis ? server_start_redis(SERVER_IPV4, NULL)
                              : server_start_memcached(SERVER_IPV4, NULL);
   proxy_start(&s->between, s->server, PROXY_OPEN);
@@ -241,7 +294,7 @@ static void open_scene(scene *s, const away_kind *kind, weir_renew_by renew) {
   assert_int_equal(weir_store_open(url, &s->direct, NULL), WEIR_OK);
   s->other = open_at(s, s->direct, RULE, &patient);
   s->looks = open_at(s, s->direct, RULE, &patient);
-  s->w.limiter = open_at(s, s->w.store, LEASED, &own);
+  s->w.limiter = open_at(s, s->w.store, rules, &own);
   for (int n = 0; n < KEYS; n++) {
     s->held[n] = enter(s->other, key_of(n));
     leave(enter(s->w.limiter, key_of(n)));
@@ -317,7 +370,7 @@ static void all_go_back_to_a_server_that_was_stopped(void **state) {
   static scene s;
   (void)state;
   for (int kind = 0; kind < KINDS; kind++) {
-    open_scene(&s, &kinds[kind], WEIR_RENEW_BY_CALLER);
+    open_scene(&s, &kinds[kind], LEASED, WEIR_RENEW_BY_CALLER);
     assert_int_equal(keys_with(&s, 2), KEYS);
     server_stop(s.server);
     try_in_vain(&s);
@@ -333,7 +386,7 @@ static void none_goes_back_twice_where_answers_are_lost(void **state) {
   static scene s;
   (void)state;
   for (int kind = 0; kind < KINDS; kind++) {
-    open_scene(&s, &kinds[kind], WEIR_RENEW_BY_CALLER);
+    open_scene(&s, &kinds[kind], LEASED, WEIR_RENEW_BY_CALLER);
     proxy_set(&s.between, PROXY_DROPS_REPLIES);
     try_in_vain(&s);
     proxy_set(&s.between, PROXY_OPEN);
@@ -348,11 +401,31 @@ static void the_thread_gives_back_what_it_could_not(void **state) {
   static scene s;
   (void)state;
   for (int kind = 0; kind < KINDS; kind++) {
-    open_scene(&s, &kinds[kind], WEIR_RENEW_BY_THREAD);
+    open_scene(&s, &kinds[kind], LEASED, WEIR_RENEW_BY_THREAD);
     proxy_set(&s.between, PROXY_FULL);
     nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
     assert_int_equal(keys_with(&s, 2) + keys_with(&s, 3), KEYS);
     proxy_set(&s.between, PROXY_OPEN);
+    expect_all_back(&s);
+    close_scene(&s);
+  }
+}
+
+/* By the limiter's own thread, as soon as the server goes on: most of the period is still to come. */
+static void what_is_left_of_a_server_that_was_stopped_goes_back(void **state) {
+  static scene s;
+  weir_reservation *left[KEYS];
+  (void)state;
+  for (int kind = 0; kind < KINDS; kind++) {
+    open_scene(&s, &kinds[kind], RULE, WEIR_RENEW_BY_THREAD);
+    for (int n = 0; n < KEYS; n++)
+      left[n] = enter(s.w.limiter, key_of(n));
+    server_stop(s.server);
+    for (int n = 0; n < KEYS; n++) {
+      assert_int_not_equal(weir_reservation_commit(left[n], NULL), WEIR_OK);
+      weir_reservation_destroy(left[n]);
+    }
+    server_continue(s.server);
     expect_all_back(&s);
     close_scene(&s);
   }
@@ -371,7 +444,7 @@ static void say(const scene *s, const char *line) {
 static void all_go_back_that_were_refused(void **state) {
   static scene s;
   (void)state;
-  open_scene(&s, &kinds[KINDS - 1], WEIR_RENEW_BY_CALLER);
+  open_scene(&s, &kinds[KINDS - 1], LEASED, WEIR_RENEW_BY_CALLER);
   say(&s, "CONFIG SET maxmemory 1\r\n");
   for (int i = 0; i < 3; i++)
     assert_int_equal(give_back(s.w.limiter), WEIR_REFUSED_BY_STORE);
@@ -390,6 +463,9 @@ int main(void) {
       cmocka_unit_test(what_went_back_in_part_is_never_sent_again),
       cmocka_unit_test(what_is_over_is_forgotten),
       cmocka_unit_test(many_tries_leave_the_share_as_it_is),
+      cmocka_unit_test(what_is_left_meanwhile_goes_back_later),
+      cmocka_unit_test(what_is_left_and_not_answered_is_never_sent_again),
+      cmocka_unit_test(what_is_left_of_a_server_that_was_stopped_goes_back),
       cmocka_unit_test(all_go_back_to_a_server_that_was_stopped),
       cmocka_unit_test(none_goes_back_twice_where_answers_are_lost),
       cmocka_unit_test(the_thread_gives_back_what_it_could_not),

@@ -321,6 +321,21 @@ weir_place_left weir_place_leave(weir_limiter *limiter, weir_held_place *place, 
   return held ? WEIR_PLACE_IS_FREE : WEIR_PLACE_WAS_LOST;
 }
 
+bool weir_place_keep_unsent(weir_limiter *limiter, weir_held_place *place, const void *key,
+                            size_t key_length) {
+  weir_places *places = limiter->places;
+  pthread_mutex_lock(&places->renewer->mutex);
+  weir_held_key *held = make_key(places, key, key_length);
+  if (held != NULL) {
+    place->state = WEIR_PLACE_UNSENT;
+    link_place(held, place);
+    places->spares++;
+    pthread_cond_signal(&places->renewer->wake);
+  }
+  pthread_mutex_unlock(&places->renewer->mutex);
+  return held != NULL;
+}
+
 weir_held_place *weir_place_take_spare(weir_limiter *limiter, const void *key, size_t key_length,
                                        const int64_t *costs) {
   weir_places *places = limiter->places;

@@ -4,7 +4,7 @@
  *              ^    ├──> LOST ──> LEFT     not paid for in time: it does not count as held again
  *              │    └──> SPARE ─> LEFT     empty, kept for a next caller of this process (lease=)
  *              └───────────┘       │
- *                         UNSENT <─┘       the store was not told, and is with a next try
+ *                         UNSENT <─┘       the store could not be told, and is with a next try
  *
  * A place is held until the guard before the end of what it has paid for, by the limiter's clock and
  * by CLOCK_BOOTTIME as that stood when it was paid: past either it is lost. Renewals are planned per
@@ -128,6 +128,11 @@ typedef enum weir_place_left {
 /* Stops believing. `hands_on`: it may be handed on. */
 weir_place_left weir_place_leave(struct weir_limiter *limiter, weir_held_place *place,
                                  bool hands_on);
+
+/* A place that was left, of which the store could not be told: it is told by who renews. False: no memory
+ * for its key; then it stays the caller's. */
+bool weir_place_keep_unsent(struct weir_limiter *limiter, weir_held_place *place, const void *key,
+                            size_t key_length);
 
 /* A spare place of this key with these costs, held again; or NULL. */
 weir_held_place *weir_place_take_spare(struct weir_limiter *limiter, const void *key,
