@@ -648,6 +648,22 @@ descriptors:
         self.assertEqual(self.ask("user=e", "user=f")[0], 503)
         await_that(lambda: self.ask("user=e")[0] == 200, "the end of its time")
 
+    def test_a_list_that_finds_no_room_leaves_none_taken(self):
+        """Of its first places, nor in the place of those that it gives back."""
+        self.LIMITS = self.LIMITS.replace("second", "minute")
+        store = Store("memcached")
+        self.addCleanup(store.end)
+        self.begin("places: {most: 3}\n", stores=f'stores: {{main: {{url: "{store.url}?timeout=100ms"}}}}\n')
+        many = [f"user={i}" for i in range(5)]
+        self.assertEqual(self.ask("user=a")[0], 200)
+        for _ in range(3):
+            self.assertEqual(self.ask(*many)[0], 503)
+        self.assertEqual([self.ask(f"user={i}")[0] for i in "bcd"], [200, 200, 503])
+        back = {"entries": [{"key": "user", "value": "a"}], "hitsAddend": 1, "isNegativeHits": True}
+        self.assertEqual(self.ask(back, *many)[0], 503)
+        await_that(lambda: self.server.metric("weir_serve_places") == 2, "the place that went back")
+        self.assertEqual([self.ask(f"user={i}")[0] for i in "ef"], [200, 503])
+
     def test_no_limits_of_requests(self):
         self.begin()
         own = {"entries": [{"key": "user", "value": "g"}], "limit": {"requestsPerUnit": 5, "unit": "MINUTE"}}

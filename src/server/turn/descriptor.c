@@ -312,12 +312,6 @@ static bool add_request(weir_turn *turn, const weir_domain *domain, int64_t unti
   return true;
 }
 
-/* They get no answer, so they are not asked. */
-static void leave_out_asked(weir_turn *turn, const weir_part *parts, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (parts[i].request != WEIR_NO_REQUEST) turn->asked[parts[i].request].limiter = NULL;
-}
-
 /* The set, which is there, and what stands behind it; where too many wait, all of it is shed. */
 static bool add_set(weir_turn *turn, const weir_part *parts, const part_role *roles, size_t count,
                     size_t *set, weir_envoy_refusal *refusal) {
@@ -392,13 +386,13 @@ bool weir_envoy_add(weir_turn *turn, weir_envoy_request *request,
 
   size_t set = WEIR_NO_SET;
   size_t first = turn->asked_count;
-  if (!add_requests(turn, domain, until_us, parts, request->count, &set, refusal)) {
-    leave_out_asked(turn, parts, request->count);
-    return false;
+  bool is_added = add_requests(turn, domain, until_us, parts, request->count, &set, refusal);
+  uint32_t answer =
+      is_added ? weir_turn_add_parts(turn, request->count, domain, note) : WEIR_NO_ANSWER;
+  if (answer == WEIR_NO_ANSWER) {
+    weir_turn_leave_out(turn, first);
+    return is_added ? refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory) : false;
   }
-  uint32_t answer = weir_turn_add_parts(turn, request->count, domain, note);
-  if (answer == WEIR_NO_ANSWER) return refuse(refusal, WEIR_ENVOY_UNAVAILABLE, no_memory);
-
   turn->answers[answer].is.parts.set = set;
   turn->answers[answer].asked = first;
   turn->answers[answer].asked_count = turn->asked_count - first;

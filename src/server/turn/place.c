@@ -138,6 +138,20 @@ bool weir_turn_release(weir_turn *turn, size_t request, int64_t cost) {
   return true;
 }
 
+void weir_turn_leave_out(weir_turn *turn, size_t first) {
+  for (size_t i = first; i < turn->asked_count; i++)
+    turn->asked[i].limiter = NULL;
+  for (size_t i = turn->place_count; i-- > 0 && turn->places[i].request >= first;) {
+    weir_kept *kept = turn->places[i].kept;
+    turn->places[i].kept = NULL;
+    if (kept == NULL) continue;
+    if (turn->places[i].releases)
+      weir_keeper_release_soon(turn->keeper, kept);
+    else
+      weir_keeper_drop(turn->keeper, kept);
+  }
+}
+
 void weir_turn_give_back(weir_turn *turn, size_t request) {
   const weir_asked *asked = &turn->asked[request];
   if (asked->place == WEIR_NO_PLACE || turn->places[asked->place].name.is_none) return;

@@ -244,6 +244,10 @@ bool weir_turn_acquire(weir_turn *turn, size_t request, int64_t for_us, weir_mes
 /* Releases places of the request's key and limiter, of this cost at most. False: no memory. */
 bool weir_turn_release(weir_turn *turn, size_t request, int64_t cost);
 
+/* The requests from `first` on get no answer: they are not asked. Places that they were to acquire are no one's,
+ * and those that they release go soon. */
+void weir_turn_leave_out(weir_turn *turn, size_t first);
+
 /* The place that the request has acquired is released again, soon: the answer says that it was
  * denied. */
 void weir_turn_give_back(weir_turn *turn, size_t request);
