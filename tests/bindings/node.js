@@ -166,13 +166,13 @@ async function middleware() {
   // What was taken by one that has gone since is given back to it.
   let taken = '9/1h';
   const failing = new Gate(store, () => taken, { name: 'failing', skipFailed: true, key: () => 'a' });
-  const response = Object.assign(new EventEmitter(), { statusCode: 500, writableFinished: false });
+  const response = Object.assign(new EventEmitter(), { statusCode: 500, headersSent: false, writableFinished: false });
   failing.finishWith(response, await failing.ask(request, request));
   for (let i = 0; i < 256; i++) {
     taken = `${1000 + i}/1h`;
     await failing.ask(request, request);
   }
-  response.writableFinished = true;
+  response.headersSent = response.writableFinished = true;
   response.emit('close');
   const again = new Limiter(store, 'sliding-window:9/1h,name=failing');
   for (let i = 0; (await again.peek('a')).remaining < 9; i++) {
@@ -211,29 +211,50 @@ async function awayTold() {
   process.off('warning', hear);
 }
 
-// A request that is not to count goes back, too, where the client leaves while the store is asked.
+// Clients that hang up choose neither whether they count, nor for whom: not before they are asked about, while
+// they are, nor when their answer has begun.
 async function leaving() {
   const http = require('node:http');
   const { Gate } = require('../../src/bindings/node/web.js');
-  const gate = new Gate(new Store(url('MEMCACHED_META', 'namespace=leaving&timeout=30s')), '5/1h', { skipFailed: true, key: () => 'a' });
-  const told = new Promise((resolve) => {
-    const server = http.createServer(async (request, response) => {
-      await new Promise((closed) => { response.once('close', closed); });
-      const answer = await gate.ask(request, request);
-      gate.finishWith(response, answer);
-      server.close();
-      resolve(answer);
-    });
-    server.listen(0, '127.0.0.1', () => {
-      const asked = http.get({ port: server.address().port }).on('error', () => {});
-      server.once('request', () => asked.destroy());
+  const middleware = require('../../src/bindings/node/express.js');
+  const place = new Store('memory:');
+  const closed = (response) => response.destroyed || new Promise((resolve) => { response.once('close', resolve); });
+  let went, ran;
+  const options = { skipFailed: true, onDenied: (request, response) => { response.destroy(); setImmediate(went); } };
+  const limits = {
+    '/before': middleware(place, '3/1h', { ...options, name: 'before' }),
+    '/while': middleware(place, '3/1h', { ...options, name: 'while', key: async ({ answer }) => { await closed(answer); return null; } }),
+    '/begun': middleware(place, '3/1h', { ...options, name: 'begun' }),
+  };
+  const server = http.createServer(async (request, response) => {
+    request.answer = response;
+    if (request.url === '/before') await closed(response);
+    limits[request.url](request, response, async () => {
+      ran++;
+      if (request.url === '/begun') response.write('begun');
+      await closed(response);
+      setImmediate(went);
     });
   });
-  const { limiter, key } = await told;
-  for (let i = 0; (await limiter.peek(key)).remaining < 5; i++) {
-    assert.ok(i < 3000, 'what a request was charged whose client has left does not go back');
-    await new Promise((resolve) => { setTimeout(resolve, 10); });
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  const { port } = server.address();
+  for (const path of Object.keys(limits)) {
+    ran = 0;
+    for (let i = 0; i < 6; i++) {
+      await new Promise((resolve) => {
+        went = resolve;
+        const asked = http.get({ port, path, localAddress: '127.0.0.5', agent: false }, () => asked.destroy());
+        asked.on('error', () => {});
+        if (path !== '/begun') server.once('request', () => asked.destroy());
+      });
+    }
+    assert.strictEqual(ran, 3, path);
+    const { remaining } = await new Limiter(place, `sliding-window:3/1h,name=${path.slice(1)}`).peek(path === '/while' ? 'address 127.0.0.1' : '127.0.0.1');
+    assert.strictEqual(remaining, 3, `${path}: counted for another`);
   }
+  server.close();
+  const gate = new Gate(place, '3/1h', { methods: ['GET'] });
+  assert.ok(gate.methods.has('HEAD'));
 }
 
 // A way to the store that leads through this loop: whoever waits for it here gets no answer. While it is shut nobody gets one.

@@ -10,7 +10,7 @@
 //     limit    of a rule with most=: a number in the place of the rule's, or a function of the request; null: the rule's
 //     tenant   of a shared-window: whose floor it uses, as a key or a function of the request
 //              Who sets a field of a request sets what is read from it: a client must not set these three
-//     methods  which are limited, ['POST', 'PUT']; without it all
+//     methods  which are limited, ['POST', 'PUT']; without it all. GET is HEAD as well
 //     exempt   a function of the request: true for one that is not limited
 //     enabled  false, or a function without arguments that says so: nothing is limited, as in tests
 //     trusted  the proxies whose X-Forwarded-For is believed: '10.0.0.0/8'. A client of a Unix
@@ -20,7 +20,7 @@
 //     style    'draft-10' (RateLimit) or 'x-ratelimit'
 //     skipFailed, skipSuccessful
 //              true: requests that end with a status of 400 or more, or below it, are given back: to count
-//              failed logins alone, skipSuccessful: true
+//              failed logins alone, skipSuccessful: true. Who leaves before a status was sent counts
 //     message  the text of a refusal, or a function of the refusal
 //     onDenied a function that answers a refusal in its place: express.js and fastify.js say of what
 //
@@ -156,6 +156,15 @@ function violatedPolicy(limiter, name, decision, fields) {
   return told?.split('"')[1] ?? name;
 }
 
+// Whose address nobody knows any more: those who have left before a limit was asked. They share its counts.
+const GONE = 'gone';
+
+// A socket that has been closed has no address, and one of a file never had one.
+function peerOf({ socket }) {
+  if (socket.remoteAddress) return socket.remoteAddress;
+  return socket.destroyed && typeof socket.server?.address?.() !== 'string' ? GONE : '127.0.0.1';
+}
+
 const hasTenants = (rules) => rules[0].algorithm === 'shared-window';
 
 class Gate {
@@ -173,6 +182,7 @@ class Gate {
     if (typeof methods === 'string') throw new TypeError(`methods is a list of them, as ['${methods}'], not a string`);
     this.claims = Object.entries({ class: className, limit, tenant }).filter(([, value]) => value !== undefined && value !== null);
     this.methods = methods && new Set(Array.from(methods, (each) => each.toUpperCase()));
+    if (this.methods?.has('GET')) this.methods.add('HEAD'); // a route of GET answers both
     this.trusted = typeof trusted === 'string' ? new Networks(trusted) : trusted;
     this.ahead = connectAhead(this.store);
     // A mistake is told at once, whatever the limit will be called.
@@ -203,9 +213,8 @@ class Gate {
     return '';
   }
 
-  address(request) {
-    const peer = request.socket.remoteAddress || '127.0.0.1';
-    return clientKey(peer, { forwardedFor: request.headers['x-forwarded-for'], trusted: this.trusted });
+  address(peer, request) {
+    return peer === GONE ? peer : clientKey(peer, { forwardedFor: request.headers['x-forwarded-for'], trusted: this.trusted });
   }
 
   // By the route: its methods and its path, as they were written; and where the limit or its router is mounted.
@@ -237,6 +246,7 @@ class Gate {
 
   // null: it is not limited. `raw` is Node's own request, `where` what it is called by.
   async ask(request, raw, where = {}) {
+    const peer = peerOf(raw); // before its client may leave
     const enabled = typeof this.enabled === 'function' ? this.enabled() : this.enabled;
     if (!enabled || (this.methods && !this.methods.has(raw.method))) return null;
     if (await this.exempt?.(request)) return null;
@@ -244,7 +254,7 @@ class Gate {
     if (rule === null || rule === undefined) return null;
     const named = await this.key?.(request);
     const none = named === undefined || named === null || named === '';
-    const key = !none ? named : `${this.key === undefined ? '' : 'address '}${this.address(raw)}`;
+    const key = !none ? named : `${this.key === undefined ? '' : 'address '}${this.address(peer, raw)}`;
     const cost = typeof this.cost === 'function' ? await this.cost(request) : this.cost;
     const said = {};
     for (const [what, value] of this.claims) said[what] = (typeof value === 'function' ? await value(request) : value) ?? undefined;
@@ -283,13 +293,14 @@ class Gate {
     return { fields, refusal, limiter, key, decision };
   }
 
-  // It is answered by `response`, Node's own. A request that is not to count goes back.
+  // It is answered by `response`, Node's own. A request that is not to count goes back, by the status that was sent:
+  // who leaves before that counts, else all that a client must do is hang up.
   finishWith(response, answer) {
     if (!this.#mayGoBack(answer)) return;
     const { used, limiter, key, decision } = answer;
     const settle = () => {
-      const hasFailed = response.statusCode >= 400 || !response.writableFinished;
-      const isBack = (hasFailed ? this.skipFailed : this.skipSuccessful) ? limiter.refund(key, decision) : Promise.resolve();
+      const goesBack = response.headersSent && (response.statusCode >= 400 ? this.skipFailed : this.skipSuccessful);
+      const isBack = goesBack ? limiter.refund(key, decision) : Promise.resolve();
       isBack.catch((error) => process.emitWarning(
         `a request that was not to count stays charged: ${error.message}`, { type: 'WeirWarning', code: 'WEIR_CHARGED' }))
         .finally(() => leave(used));
