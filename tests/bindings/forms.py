@@ -547,6 +547,15 @@ class Texts(unittest.TestCase):
         with self.assertRaises(weir.Error):
             weir.web.Gate(store(), "5 per fortnight")
 
+    def test_a_method_in_other_words_is_the_same(self):
+        """Views of GET answer HEAD, and Django's and Flask's take a method in any case, as servers pass it on."""
+        for named, asked in (("GET", ("GET", "HEAD", "get", "head")), ("post", ("POST", "post", "Post"))):
+            gate = weir.web.Gate(store(), "1/1h", methods=[named])
+            seen = [gate.ask(weir.web.Seen(None, each, "192.0.2.1", None, "")) for each in asked]
+            self.assertEqual([each is not None and each.refusal is None for each in seen], [True] + [False] * (len(asked) - 1))
+            self.assertNotIn(None, seen)
+            self.assertIsNone(gate.ask(weir.web.Seen(None, "PUT", "192.0.2.1", None, "")))
+
     def test_one_method_is_no_list(self):
         with self.assertRaisesRegex(TypeError, "methods is a list"):
             weir.web.Gate(store(), "5/1m", methods="POST")

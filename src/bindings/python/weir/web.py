@@ -10,7 +10,7 @@
     limit    of a rule with most=: a number in the place of the rule's, or a function of the request; None: the rule's
     tenant   of a shared-window: whose floor it uses, as a key or a function of the request
              Who sets a field of a request sets what is read from it: a client must not set these three
-    methods  which are limited, ("POST", "PUT"); without it all
+    methods  which are limited, ("POST", "PUT"); without it all. GET is HEAD as well, and case is nothing
     exempt   a function of the request: true for one that is not limited
     enabled  False, or a function without arguments that says so: nothing is limited, as in tests
     trusted  the proxies whose X-Forwarded-For is believed: "10.0.0.0/8". A client of a Unix
@@ -277,6 +277,8 @@ class Gate:
         self.claims = {name: value for name, value in (("class_", class_), ("limit", limit), ("tenant", tenant))
                        if value is not None}
         self.methods = None if methods is None else frozenset(each.upper() for each in methods)
+        if self.methods is not None and "GET" in self.methods:
+            self.methods |= {"HEAD"}  # views of GET answer both
         self.skip_failed, self.skip_successful, self.message, self.on_denied = (skip_failed, skip_successful, message,
                                                                                  on_denied)
         self.rule_name = name or derived
@@ -318,7 +320,7 @@ class Gate:
     def _wanted(self, seen: Seen) -> Union[Tuple[Limiter, Key, int, Dict[str, Any]], Passed, None]:
         """Which limiter, key, cost and claims; None: it is not limited."""
         enabled = self.enabled() if callable(self.enabled) else self.enabled
-        if not enabled or (self.methods is not None and seen.method not in self.methods):
+        if not enabled or (self.methods is not None and seen.method.upper() not in self.methods):
             return None
         if self.exempt is not None and self.exempt(seen.request):
             return None
