@@ -142,7 +142,8 @@ weir_call *weir_call_acquire(weir_limiter *limiter, size_t count) {
   call->idle_place = place;
   call->work = (weir_work){0};
   call->explained = NULL;
-  call->all_or_none = false;
+  call->behind_round = NULL;
+  call->looks_last = false;
   call->waiter = call->own_waiter;
   call->head = call;
   call->also = NULL;

@@ -165,8 +165,9 @@ typedef struct weir_call {
   struct weir_limiter *limiter;
   weir_moment at; /* read since the deadline began, or the call last led or waited */
 
-  /* Of a list, its head's: a member that is admitted gives up where another is not. */
-  bool all_or_none;
+  /* Of a list, its head's: its caller looks at what each round has brought, and may plan more; or NULL. */
+  void (*behind_round)(struct weir_call *first);
+  bool looks_last; /* likewise: behind all that goes back in the same round */
 
   /* Of a list, its head's. All by weir_monotonic_us(). A deadline that has not begun is INT64_MAX,
    * and so is charge_end_us then. */

@@ -62,6 +62,14 @@ void weir_call_join(weir_call **call, weir_limiter *limiter, weir_waiting *reque
   weir_call_join_at(call, limiter, request, &key, at);
 }
 
+/* The first request of a call that waits at an entry; NULL: none does. */
+static const weir_waiting *find_earlier(const weir_memo_entry *entry, const weir_call *call) {
+  const weir_waiting *earlier = call != NULL ? weir_waiting_of(entry->first_waiting) : NULL;
+  while (earlier != NULL && earlier->call != call)
+    earlier = weir_waiting_of(earlier->claim.next);
+  return earlier;
+}
+
 /* What is known is answered first, but not past an earlier request of the same call that waits for the key,
  * as they are decided in order. Most that are answered need no call. */
 void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_waiting *request,
@@ -75,10 +83,7 @@ void weir_call_join_at(weir_call **call, weir_limiter *limiter, weir_waiting *re
     return;
   }
 
-  const weir_waiting *earlier = NULL;
-  if (request->call != NULL) earlier = weir_waiting_of(entry->first_waiting);
-  while (earlier != NULL && earlier->call != request->call)
-    earlier = weir_waiting_of(earlier->claim.next);
+  const weir_waiting *earlier = find_earlier(entry, request->call);
   weir_found found = WEIR_PASS;
   if (known->came != NULL) known->came(limiter, entry, &request->claim, at);
   if (earlier == NULL && weir_limiter_recall(limiter, entry, request, at)) found = WEIR_ANSWERED;
@@ -334,26 +339,27 @@ static bool make_joint_room(weir_round *round, size_t count) {
   return true;
 }
 
-/* What gives back of all calls, and then the rest. There (out), or back again.
- *
- * Of members that are all admitted or none, all goes back before any is looked at again: of two that
- * have denied each other, the one that looks last then finds room. */
-static void copy(const weir_call *first, weir_operation *joint, bool out) {
-  enum { BACK, LOOKS, REST, PARTS };
-  for (int part = BACK; part < PARTS; part++) {
+/* There (out), or back again. Returns where the next go. */
+static weir_operation *copy(weir_operation *own, size_t count, weir_operation *joint, bool out) {
+  memcpy(out ? joint : own, out ? own : joint, count * sizeof *own);
+  return joint + count;
+}
+
+/* What gives back of all calls, and then the rest. Where looks come last, all goes back before any of it is looked
+ * at again. */
+static void copy_all(const weir_call *first, weir_operation *joint, bool out) {
+  for (int looks = 0; looks <= 1; looks++) {
     for (const weir_call *call = first; call != NULL; call = call->also) {
-      const weir_round *round = &call->round;
-      weir_operation *own = part == REST ? round->planned + round->giving : round->planned;
-      size_t count = part == REST ? round->sending - round->giving : round->giving;
-      if (part == LOOKS && !first->all_or_none) count = 0;
-      bool one_by_one = first->all_or_none && part != REST;
-      size_t at_once = one_by_one ? 1 : count;
-      for (size_t at = 0; at < count; at += at_once, own += at_once) {
-        if (one_by_one && (own->kind == WEIR_GET) != (part == LOOKS)) continue;
-        memcpy(out ? joint : own, out ? own : joint, at_once * sizeof *own);
-        joint += at_once;
+      for (size_t n = 0; n < call->round.giving; n++) {
+        weir_operation *own = &call->round.planned[n];
+        bool is_last = first->looks_last && own->kind == WEIR_GET;
+        if (is_last == looks) joint = copy(own, 1, joint, out);
       }
     }
+  }
+  for (const weir_call *call = first; call != NULL; call = call->also) {
+    const weir_round *round = &call->round;
+    joint = copy(round->planned + round->giving, round->sending - round->giving, joint, out);
   }
 }
 
@@ -373,10 +379,10 @@ static bool send_jointly(weir_call *first) {
     if (call->round.joint_room > roomy->joint_room) roomy = &call->round;
   }
   if (senders < 2 || !make_joint_room(roomy, count)) return false;
-  copy(first, roomy->joint, true);
+  copy_all(first, roomy->joint, true);
   unsigned round_trips = send(first->limiter->store, roomy->joint, count,
                               charges ? first->charge_end_us : first->deadline_us, &why);
-  copy(first, roomy->joint, false);
+  copy_all(first, roomy->joint, false);
   for (weir_call *call = first; call != NULL; call = call->also) {
     if (call->round.sending > 0) call->work.round_trips += round_trips;
     if (call->round.sending > 0 && call->failure.text[0] == '\0') call->failure = why;
@@ -545,59 +551,6 @@ static void sleep_until_first(weir_call *first) {
   first->monotonic_us = weir_monotonic_us();
 }
 
-/* --- giving up ---------------------------------------------------------------------------------
- */
-
-/* A member of a decision that is made for all of them or none. */
-static bool says_no(const weir_claim *request) {
-  bool admitted = request->verdict.status == WEIR_OK && request->verdict.decision.allowed;
-  return request->verdict.denying != 0 || (request->verdict.answered && !admitted);
-}
-
-/* Stand-ins add claims to a group that no thread waits for. */
-static bool is_member_of(weir_claim *claim, const weir_call *call) {
-  return weir_ask_is_member(&claim->ask) && weir_waiting_of(claim)->call == call;
-}
-
-/* Whether some member is known not to be admitted: of those that are answered, and those in groups of
- * these calls. */
-static bool some_say_no(const weir_call *first) {
-  for (const weir_call *call = first; call != NULL; call = call->also) {
-    for (size_t i = 0; i < call->ask_count; i++) {
-      const weir_waiting *request = &call->requests[i];
-      if (atomic_load_explicit(&request->standing, memory_order_acquire) == WEIR_STANDING_DONE &&
-          says_no(&request->claim))
-        return true;
-    }
-    for (size_t i = 0; i < call->group_count; i++)
-      for (weir_claim *request = call->groups[i].requests; request != NULL; request = request->next)
-        if (is_member_of(request, call) && says_no(request)) return true;
-  }
-  return false;
-}
-
-/* Then those that were admitted give up what they have, in the round in which the others take back.
- */
-static void give_up(weir_call *first) {
-  if (!some_say_no(first)) return;
-  for (weir_call *call = first; call != NULL; call = call->also) {
-    weir_round *round = &call->round;
-    for (size_t i = 0; i < call->group_count && !call->limiter->known->keeps_members; i++) {
-      weir_group *group = &call->groups[i];
-      weir_claim *request = group->requests;
-      while (request != NULL && !is_member_of(request, call))
-        request = request->next;
-      if (request == NULL || group->turn != WEIR_TURN_DONE || !request->verdict.answered ||
-          says_no(request) || weir_machine_keeps(group->machine, request))
-        continue;
-      group->turn =
-          weir_machine_give_up(group->machine, request, round->planned + round->planned_count);
-      round->planned_count += group->machine->frame.operation_count;
-      request->verdict.has_room = true;
-    }
-  }
-}
-
 /* --- finishing ---------------------------------------------------------------------------------
  */
 
@@ -662,29 +615,35 @@ static void take_groups(weir_call *first) {
   }
 }
 
-/* Round after round of all that have planned something; where all that are left pause, until the
- * first of them may go on. */
+/* A round of all that have planned something; where all that are left pause, until the first of them may go
+ * on. False: all are decided. */
+static bool run_round(weir_call *first) {
+  bool has_planned = false;
+  bool pauses = false;
+  for (const weir_call *call = first; call != NULL; call = call->also) {
+    has_planned = has_planned || call->round.planned_count > 0;
+    pauses = pauses || call->pausing > 0;
+  }
+  if (has_planned)
+    weir_call_execute(first);
+  else if (pauses)
+    sleep_until_first(first);
+  return has_planned || pauses;
+}
+
+/* What a round has brought; and pauses that are over by now. */
+static void take_round(weir_call *call) {
+  if (call->round.beside > 0) call->limiter->known->absorb(call);
+  if (call->round.planned_count > 0) absorb(call);
+  if (call->pausing > 0) wake(call);
+}
+
 void weir_call_lead(weir_call *first) {
   take_groups(first);
-  for (;;) {
-    bool has_planned = false;
-    bool pauses = false;
-    for (const weir_call *call = first; call != NULL; call = call->also) {
-      has_planned = has_planned || call->round.planned_count > 0;
-      pauses = pauses || call->pausing > 0;
-    }
-    if (has_planned)
-      weir_call_execute(first);
-    else if (pauses)
-      sleep_until_first(first);
-    else
-      break;
-    for (weir_call *call = first; call != NULL; call = call->also) {
-      if (call->round.beside > 0) call->limiter->known->absorb(call);
-      if (call->round.planned_count > 0) absorb(call);
-      if (call->pausing > 0) wake(call);
-    }
-    if (first->all_or_none) give_up(first);
+  while (run_round(first)) {
+    for (weir_call *call = first; call != NULL; call = call->also)
+      take_round(call);
+    if (first->behind_round != NULL) first->behind_round(first);
   }
   for (weir_call *call = first; call != NULL; call = call->also)
     for (size_t i = 0; i < call->group_count; i++)

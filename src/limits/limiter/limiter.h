@@ -12,7 +12,8 @@
  *     end.c       public entry points of those who pay what it really was, and of those who give back
  *     request.c   public entry points of one request; has it decided
  *     check.c     what a caller may ask for
- *     many.c      public entry points of many requests: each has an answer of its own, or all have one
+ *     many.c      public entry points of many requests, each of which has an answer of its own
+ *     all.c       public entry points of several that are one decision: all are charged, or none
  *     clock.c     now, with the guard; sleeping
  *     known.c     what answers without the store; denials
  *     here.c      one request on a store in this process: decided where it stands

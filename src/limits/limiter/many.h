@@ -1,5 +1,6 @@
 /* Many requests at once (many.c). What is decided, and what settles, is done there; a file with requests of another
- * kind has a weir_deed for each of them, and has them done by weir_many_run(). */
+ * kind has a weir_deed for each of them, and has them done by weir_many_run(). One decision of several keys is
+ * all.c's, which asks the same sets. */
 #ifndef WEIR_LIMITER_MANY_H
 #define WEIR_LIMITER_MANY_H
 
@@ -30,7 +31,7 @@ typedef struct weir_deed {
 
 extern const weir_deed weir_settle_deed; /* end.c */
 
-/* The requests of one limiter, in a list of such: as small as can be, as there may be many, on the stack. */
+/* The requests of one limiter, or one of them, in a list of such: as small as can be, as there may be many, on the stack. */
 typedef struct weir_party {
   struct weir_party *next;
   weir_limiter *limiter;
@@ -45,6 +46,23 @@ typedef struct weir_speaker {
   size_t index; /* in the caller's array; their number: none has to */
   weir_message why;
 } weir_speaker;
+
+/* Puts a party at the end of a list, and returns where the next goes. */
+static inline weir_party **weir_party_append(weir_party **end, weir_party *party) {
+  *end = party;
+  party->next = NULL;
+  return &party->next;
+}
+
+/* Takes a set off a list: the first, and all that are of its store and deadline. */
+weir_party *weir_party_take_set(weir_party **list);
+
+/* Has the requests of a set's calls decided. All are begun before: once the first joins, other threads read what
+ * it asks for. */
+void weir_set_run(weir_call *first);
+
+/* One has failed, or (WEIR_OK) was answered by a policy: does it speak? */
+void weir_speak(weir_speaker *speaker, weir_status status, size_t index, const char *why);
 
 /* Only what is used of it is written. */
 typedef struct weir_many {
