@@ -327,24 +327,13 @@ static void end_refill(weir_group *group, weir_status status) {
   atomic_store_explicit(&refill->standing, WEIR_STANDING_DONE, memory_order_release);
 }
 
-/* Takes what the key holds for the requests of a group, and settles those that need no more; appends what is
- * to be charged ahead. */
-static void wrap(weir_call *call, weir_group *group) {
-  int64_t now_us = group->starts_us;
-  weir_limiter *limiter = call->limiter;
+/* Takes what the key holds for the requests of a group: those that need no more are answered and leave it, and so
+ * does its refill. *cost: of the takes that are left. *plain: all that are left share its charge. Returns the
+ * end of the group. */
+static weir_claim **take_lots(weir_call *call, weir_group *group, weir_moment at, int64_t *cost,
+                              bool *plain) {
   weir_memo_entry *entry = group->entry;
-  weir_stock *stock = entry->leased->stock;
-  const weir_moment at = {.now_us = now_us, .clock_steps = entry->clock_steps};
-  bool plain = true; /* all that are in the group share its charge */
-  int64_t cost = 0;
-  group->refill = NULL;
-  group->ahead = (weir_claim){.ask = {.kind = WEIR_TAKE, .up_to = true, .terms = WEIR_AHEAD}};
-  if (limiter->shared && group->requests != NULL) {
-    stock->tenant_number = group->requests->ask.tenant_number;
-    stock->weight = group->requests->ask.weight;
-  }
-  if (group->requests != NULL && group->requests->ask.kind == WEIR_RESET)
-    weir_stock_empty(stock, &limiter->lease);
+  const weir_stock *stock = entry->leased->stock;
   weir_claim **link = &group->requests;
   for (weir_claim *request = *link; request != NULL; request = *link) {
     if (request->ask.kind == WEIR_REFILL) {
@@ -353,23 +342,46 @@ static void wrap(weir_call *call, weir_group *group) {
       continue;
     }
     bool decided = weir_ask_is_decided(&request->ask);
-    if (decided && weir_stock_room(stock, now_us, request->ask.class) >= request->verdict.charge &&
-        answer(limiter, entry, request, at)) {
+    if (decided &&
+        weir_stock_room(stock, at.now_us, request->ask.class) >= request->verdict.charge &&
+        answer(call->limiter, entry, request, at)) {
       *link = request->next;
       weir_call_finish(call, weir_waiting_of(request));
       continue;
     }
-    if (decided) hold(limiter, entry, now_us, request);
-    if (request->ask.kind == WEIR_TAKE) cost += request->verdict.charge;
-    plain = plain && (may_use(request) || request->ask.kind == WEIR_PEEK);
+    if (decided) hold(call->limiter, entry, at.now_us, request);
+    if (request->ask.kind == WEIR_TAKE) *cost += request->verdict.charge;
+    *plain = *plain && (may_use(request) || request->ask.kind == WEIR_PEEK);
     link = &request->next;
   }
+  return link;
+}
+
+/* Takes lots for a group, and appends what is to be charged ahead. Where nothing is left of it the key has its next
+ * refill planned. */
+static void wrap(weir_call *call, weir_group *group) {
+  int64_t now_us = group->starts_us;
+  weir_limiter *limiter = call->limiter;
+  weir_memo_entry *entry = group->entry;
+  weir_stock *stock = entry->leased->stock;
+  const weir_moment at = {.now_us = now_us, .clock_steps = entry->clock_steps};
+  const weir_claim *first = group->requests;
+  bool plain = true;
+  int64_t cost = 0;
+  group->refill = NULL;
+  group->ahead = (weir_claim){.ask = {.kind = WEIR_TAKE, .up_to = true, .terms = WEIR_AHEAD}};
+  if (limiter->shared && first != NULL) {
+    stock->tenant_number = first->ask.tenant_number;
+    stock->weight = first->ask.weight;
+  }
+  if (first != NULL && first->ask.kind == WEIR_RESET) weir_stock_empty(stock, &limiter->lease);
+  weir_claim **end = take_lots(call, group, at, &cost, &plain);
   if (group->requests == NULL && group->reads == WEIR_RECORD_KNOWN)
     group->ahead.ask.cost = charge_next(limiter, group, now_us);
   if (plain && group->ahead.ask.cost == 0)
     group->ahead.ask.cost = charge_ahead(limiter, group, now_us, cost);
   if (group->ahead.ask.cost > 0) {
-    *link = &group->ahead;
+    *end = &group->ahead;
     return;
   }
   end_refill(group, WEIR_OK);
