@@ -7,6 +7,7 @@
 
 #include "algorithm/plan.h"
 #include "lease_world.h"
+#include "memo/leased.h"
 
 static int64_t room(const world *w, int64_t now_us) {
   return weir_stock_room(w->stock, now_us, 0);
@@ -276,7 +277,7 @@ static void a_return_goes_to_the_counter_and_lane_of_the_charge(void **state) {
     world w;
     weir_operation operation = {.kind = WEIR_SUB};
     world_open(&w, cases[i].rules);
-    assert_true(weir_lease_return(&w.stack.rules[0], cases[i].place, 5, &operation));
+    assert_true(weir_rule_return(&w.stack.rules[0], cases[i].place, 5, &operation));
     assert_int_equal(operation.counter.index, cases[i].index);
     assert_int_equal(operation.delta, cases[i].delta);
     assert_int_equal(operation.seed, cases[i].seed);
@@ -285,7 +286,7 @@ static void a_return_goes_to_the_counter_and_lane_of_the_charge(void **state) {
   world w;
   weir_operation operation = {.kind = WEIR_SUB};
   world_open(&w, "token-bucket:100/1s,lease=20ms");
-  assert_false(weir_lease_return(&w.stack.rules[0], 0, 5, &operation));
+  assert_false(weir_rule_return(&w.stack.rules[0], 0, 5, &operation));
   world_close(&w);
 }
 

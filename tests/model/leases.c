@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "algorithm/method.h"
+#include "algorithm/plan.h"
 #include "mutants.h"
 #include "truth.h"
 
@@ -277,7 +278,7 @@ static weir_operation return_of(const struct model *model, const weir_lot *lot, 
       .kind = WEIR_SUB,
       .counter = {.place = WEIR_PLACE_COUNT},
       .ttl_us = weir_method_ttl_us(&model->stack.rules[0], &model->settings)};
-  weir_lease_return(&model->stack.rules[0], place, lot->left, &operation);
+  weir_rule_return(&model->stack.rules[0], place, lot->left, &operation);
   return operation;
 }
 

@@ -1,4 +1,5 @@
 /* Mistakes of leases. */
+#include "algorithm/plan.h"
 #include "algorithm/window.h"
 #include "mutants.h"
 #include "truth.h"
@@ -79,7 +80,7 @@ static weir_operation return_to_now(const struct model *model, const struct clie
   int64_t cell = window_cell_of(model, 0, world_clock_us(model, client));
   weir_operation operation = {
       .kind = WEIR_SUB, .counter = {.place = WEIR_PLACE_COUNT}, .ttl_us = 100000000};
-  weir_lease_return(&model->stack.rules[0], cell, lot->left, &operation);
+  weir_rule_return(&model->stack.rules[0], cell, lot->left, &operation);
   return operation;
 }
 
@@ -88,7 +89,7 @@ static weir_operation return_all(const struct model *model, const struct client 
                                  const weir_lot *lot) {
   weir_operation operation = {
       .kind = WEIR_SUB, .counter = {.place = WEIR_PLACE_COUNT}, .ttl_us = 100000000};
-  weir_lease_return(&model->stack.rules[0], client->wallet->places[0], lot->left + 1, &operation);
+  weir_rule_return(&model->stack.rules[0], client->wallet->places[0], lot->left + 1, &operation);
   return operation;
 }
 

@@ -27,6 +27,17 @@ uint32_t weir_plan_stake(int64_t part, int64_t whole) {
   return (uint32_t)(((part >> shift) * (int64_t)WEIR_STAKE_WHOLE + half) / (whole >> shift));
 }
 
+/* At most L in a lane, as a charge. */
+bool weir_rule_return(const weir_rule *rule, int64_t place, int64_t cost,
+                      weir_operation *operation) {
+  if (weir_rule_moves_in_time(rule)) return false;
+  bool slides = weir_rule_has_cells(rule);
+  operation->counter.index = slides ? place / rule->lanes : place;
+  operation->delta = slides ? cost << (rule->lane_bits * (int)(place % rule->lanes)) : cost;
+  if (weir_rule_opens_windows(rule)) operation->seed = weir_count_lost(rule);
+  return true;
+}
+
 void weir_machine_enter(weir_machine *machine, weir_phase phase) {
   machine->frame.phase = phase;
   for (size_t i = 0; i < machine->frame.stack->count; i++)

@@ -46,6 +46,11 @@ static inline bool weir_plain_fits(weir_rule_state *r, int64_t used, int64_t who
   return r->room >= r->charge;
 }
 
+/* Makes of a SUB the one that gives `cost` back to a rule: from which counter, and how much. False: by no
+ * subtraction, as it drains. */
+bool weir_rule_return(const weir_rule *rule, int64_t place, int64_t cost,
+                      weir_operation *operation);
+
 /* Begins a phase, with no round of it planned yet. */
 void weir_machine_enter(weir_machine *machine, weir_phase phase);
 

@@ -23,6 +23,7 @@
 #include <weir/backend.h>
 
 #include "algorithm/method.h"
+#include "algorithm/plan.h"
 #include "limiter/end.h"
 #include "limiter/lease.h"
 #include "limiter/many.h"
@@ -265,7 +266,7 @@ static void plan_return(weir_member *member) {
     *operation = (weir_operation){.kind = WEIR_SUB,
                                   .ttl_us = weir_method_ttl_us(rule, &limiter->settings),
                                   .counter = {.rule = (uint32_t)i, .place = WEIR_PLACE_COUNT}};
-    weir_lease_return(rule, member->places[i], member->costs[i], operation);
+    weir_rule_return(rule, member->places[i], member->costs[i], operation);
     round->planned_count++;
   }
   weir_call_name(limiter, fingerprint, encoded, length, round->planned, round->planned_count,
@@ -319,7 +320,6 @@ static void refund(weir_party *list) {
 static bool charged_in_store(weir_member *member) {
   weir_limiter *limiter = member->party.limiter;
   const weir_decision *decision = &member->decision;
-  weir_claim *claim = &member->party.call->batch->claim;
   weir_settlement back = {.charged = weir_charged_where(limiter, decision),
                           .store_status = decision->store_status,
                           .gives_back = true};
@@ -332,13 +332,7 @@ static bool charged_in_store(weir_member *member) {
     weir_settlement_make(limiter, &back, &request, NULL);
     return false;
   }
-  if (!limiter->leases || !weir_claim_has_lot(claim)) return true;
-  weir_memo_entry *entry =
-      weir_limiter_lock(limiter, member->request->key, member->request->key_length);
-  if (entry == NULL) return true;
-  weir_leases_return(limiter, entry, claim);
-  weir_lock_leave(&entry->shard->lock);
-  return false;
+  return !weir_leases_return(limiter, &member->party.call->batch->claim);
 }
 
 /* The figures of a member that has nothing of its charge left. */

@@ -502,7 +502,7 @@ static void drop_if_barred(weir_limiter *limiter, weir_memo_entry *entry) {
   if (weir_record_bars(limiter, entry)) drop(limiter, entry);
 }
 
-void weir_leases_return(weir_limiter *limiter, weir_memo_entry *entry, const weir_claim *request) {
+static void put_back(weir_limiter *limiter, weir_memo_entry *entry, const weir_claim *request) {
   weir_leased *leased = entry->leased;
   const weir_decision *decision = &request->verdict.decision;
   weir_counts_add_lease(limiter->counts, WEIR_LEASE_CHARGED, decision->cost);
@@ -516,6 +516,15 @@ void weir_leases_return(weir_limiter *limiter, weir_memo_entry *entry, const wei
   leased->key_length = weir_key_encode(request->ask.key, request->ask.key_length, leased->key);
   weir_leased_enter(&limiter->leased, entry);
   drop_if_barred(limiter, entry);
+}
+
+bool weir_leases_return(weir_limiter *limiter, const weir_claim *request) {
+  if (!limiter->leases || !weir_claim_has_lot(request)) return false;
+  weir_memo_entry *entry = weir_limiter_lock(limiter, request->ask.key, request->ask.key_length);
+  if (entry == NULL) return false;
+  put_back(limiter, entry, request);
+  weir_lock_leave(&entry->shard->lock);
+  return true;
 }
 
 /* What of the group was admitted for one cost: in all, and what of it the group has charged. What is

@@ -29,9 +29,9 @@ typedef struct weir_returns {
 /* Whether what a request was charged may be a lot. */
 bool weir_claim_has_lot(const weir_claim *request);
 
-/* What such a request was admitted for is held again: charged at this time, to these places. */
-void weir_leases_return(struct weir_limiter *limiter, weir_memo_entry *entry,
-                        const weir_claim *request);
+/* What such a request was admitted for is held again: charged at its time, to its places. False: the store has to
+ * give it back. Locks the key's entry. */
+bool weir_leases_return(struct weir_limiter *limiter, const weir_claim *request);
 
 /* Whether what the key holds covers a settlement of one cost for all rules, charged at at_us: above 0 it
  * is used, below 0 it is put back. Locks the key's entry. */

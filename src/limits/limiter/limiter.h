@@ -39,7 +39,7 @@
 #include "limiter/call.h"
 #include "limiter/renew.h"
 #include "limiter/stand_in.h"
-#include "memo/lease.h"
+#include "memo/leased.h"
 #include "memo/table.h"
 #include "metrics/counts.h"
 #include "rule/rule.h"

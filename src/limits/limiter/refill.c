@@ -15,6 +15,7 @@
 #include <weir/backoff.h>
 
 #include "algorithm/method.h"
+#include "algorithm/plan.h"
 #include "algorithm/shared.h"
 #include "limiter/lease.h"
 #include "limiter/limiter.h"
@@ -112,7 +113,7 @@ static void plan_returns(weir_call *call, weir_memo_entry *entry, bool of_other)
       *operation = (weir_operation){.kind = WEIR_SUB,
                                     .ttl_us = weir_method_ttl_us(rule, &limiter->settings),
                                     .counter = {.rule = (uint32_t)i, .place = WEIR_PLACE_COUNT}};
-      if (!weir_lease_return(rule, back->places[i], back->lot.left, operation)) continue;
+      if (!weir_rule_return(rule, back->places[i], back->lot.left, operation)) continue;
       back->operation_count++;
       if (!limiter->shared) continue;
       weir_shared_return(stock->tenant_number, stock->weight > 0, operation);

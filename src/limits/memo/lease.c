@@ -1,6 +1,5 @@
 #include "memo/lease.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "algorithm/bucket.h"
@@ -14,14 +13,6 @@ enum { WISH_LEAST = 4 };
  * of all that it admits one part in so many; and as much of a full bucket, as a loss is felt only
  * when all of that was admitted. */
 enum { RISK_PARTS = 256 };
-
-/* How many entries one look goes through, as it is done in front of a decision; and how often
- * somebody looks. */
-enum { LOOKS_MOST = 8, LOOKS_IN_A_LEASE = 8 };
-
-/* Entries that were given up and wait for their return at the most. Each comes with a request for
- * another key, which takes some along. */
-enum { GIVEN_UP_MOST = 256 };
 
 /* A refill is asked for so many trips to the store before it is needed, as they take longer and shorter
  * times; at least as long as a thread may take to wake; and no more than a part of a lease. */
@@ -93,25 +84,28 @@ static bool is_for(const weir_lot *lot, unsigned class) {
   return weir_class_is_within(lot->class, class);
 }
 
-/* Adds a lot to one of lots[first .. end): where none is, or to one that was charged to the same
- * places for the same class, which then may be used as long as either of them might: of several to the one that ends last.
- * False: there is neither. */
-static bool add_lot(weir_stock *stock, const weir_lease *lease, size_t first, size_t end,
-                    const weir_lot *lot, const int64_t *places) {
-  size_t bytes = lease->stack->count * sizeof *places;
+/* Where among lots[first .. end) one has room: where none is, or beside the one that was charged to the same places
+ * for the same class, of several the one that ends last. `end`: there is neither. */
+static size_t find_lot(weir_stock *stock, const weir_lease *lease, size_t first, size_t end,
+                       const weir_lot *lot, const int64_t *places) {
   size_t at = end;
   for (size_t i = first; i < end; i++) {
-    bool same = stock->lots[i].class == lot->class &&
-                memcmp(places_of(stock, lease, i), places, bytes) == 0;
-    if (stock->lots[i].left == 0) {
-      at = i;
-      break;
-    }
-    if (same && (at == end || stock->lots[i].until_us > stock->lots[at].until_us)) at = i;
+    const weir_lot *one = &stock->lots[i];
+    if (one->left == 0) return i;
+    bool same = one->class == lot->class && memcmp(places_of(stock, lease, i), places,
+                                                   lease->stack->count * sizeof *places) == 0;
+    if (same && (at == end || one->until_us > stock->lots[at].until_us)) at = i;
   }
+  return at;
+}
+
+/* Adds a lot there: what comes together may be used as long as either of them might. False: there is no room. */
+static bool add_lot(weir_stock *stock, const weir_lease *lease, size_t first, size_t end,
+                    const weir_lot *lot, const int64_t *places) {
+  size_t at = find_lot(stock, lease, first, end, lot, places);
   if (at == end) return false;
   weir_lot *into = &stock->lots[at];
-  memmove(places_of(stock, lease, at), places, bytes);
+  memmove(places_of(stock, lease, at), places, lease->stack->count * sizeof *places);
   if (into->left == 0) {
     *into = *lot;
     return true;
@@ -394,6 +388,15 @@ void weir_stock_serve(weir_stock *stock, const weir_lease *lease, const weir_mem
   stock->tight_us = stock->scarce_us = stock->low = stock->need = 0;
 }
 
+/* What may be lost of a bucket, less what is held and may be lost, too. */
+static int64_t risk_left(const weir_stock *stock, const weir_lease *lease) {
+  int64_t risk = (lease->burst - stock->debt) / RISK_PARTS;
+  if (risk > lease->drained_most) risk = lease->drained_most;
+  for (size_t i = 0; i <= WEIR_LOT_HELD; i++)
+    risk -= stock->lots[i].left;
+  return risk > 0 ? risk : 0;
+}
+
 /* What is counted in windows is shared by all processes. In a bucket the process that comes first
  * may have all that it may risk: it is asked for again soon, and one that got too little gives way.
  *
@@ -404,17 +407,10 @@ static int64_t wish(weir_stock *stock, const weir_lease *lease, const weir_memo 
   int64_t processes = lease->settings->processes > 1 ? lease->settings->processes : 1;
   int64_t most_left = most - cost;
   stock->wanted = 0;
-
-  /* What may be lost of a bucket, less what is held and may be lost, too. */
   if (lease->drains) {
-    int64_t risk = (lease->burst - stock->debt) / RISK_PARTS;
-    if (risk > lease->drained_most) risk = lease->drained_most;
-    for (size_t i = 0; i <= WEIR_LOT_HELD; i++)
-      risk -= stock->lots[i].left;
-    if (risk < 0) risk = 0;
+    int64_t risk = risk_left(stock, lease);
     if (want > risk) want = risk;
   }
-
   for (size_t i = 0; i < lease->stack->count; i++) {
     const weir_rule *rule = &lease->stack->rules[i];
     int64_t room;
@@ -667,17 +663,6 @@ bool weir_stock_take_owed(weir_stock *stock, const weir_lease *lease, weir_lot *
   return false;
 }
 
-/* At most L in a lane, as a charge. */
-bool weir_lease_return(const weir_rule *rule, int64_t place, int64_t cost,
-                       weir_operation *operation) {
-  if (weir_rule_moves_in_time(rule)) return false;
-  bool slides = weir_rule_has_cells(rule);
-  operation->counter.index = slides ? place / rule->lanes : place;
-  operation->delta = slides ? cost << (rule->lane_bits * (int)(place % rule->lanes)) : cost;
-  if (weir_rule_opens_windows(rule)) operation->seed = weir_count_lost(rule);
-  return true;
-}
-
 void weir_lease_let_go(const weir_lease *lease, weir_memo *memo, int64_t cost,
                        const int64_t *places) {
   memo->denied_cost = 0; /* it may fit now */
@@ -691,189 +676,4 @@ void weir_stock_empty(weir_stock *stock, const weir_lease *lease) {
     lost += stock->lots[i].left;
   memset(stock, 0, weir_stock_bytes(lease->stack));
   stock->lost = lost;
-}
-
-/* --- the line ----------------------------------------------------------------------------------
- */
-
-size_t weir_leased_bytes(const weir_stack *stack) {
-  return sizeof(weir_leased) + weir_stock_bytes(stack);
-}
-
-bool weir_leased_line_init(weir_leased_line *line, const weir_lease *lease) {
-  line->lease = lease;
-  return pthread_mutex_init(&line->lock, NULL) == 0;
-}
-
-/* Those that the table knew went with it. In a child of the process that made the line, a thread of
- * the parent may have been changing it at the fork: then what was given up stays. */
-void weir_leased_line_clean_up(weir_leased_line *line) {
-  if (pthread_mutex_trylock(&line->lock) != 0) return;
-  for (weir_leased *leased = line->given_up.first, *next; leased != NULL; leased = next) {
-    next = leased->next;
-    free(leased->entry);
-  }
-  pthread_mutex_unlock(&line->lock);
-  pthread_mutex_destroy(&line->lock);
-}
-
-bool weir_leased_has_some(const weir_leased *leased) {
-  for (size_t i = 0; i < WEIR_LOTS_IN_ALL; i++)
-    if (leased->stock->lots[i].left > 0) return true;
-  return false;
-}
-
-static weir_leased_list *list_of(weir_leased_line *line, const weir_leased *leased) {
-  return leased->given_up ? &line->given_up : leased->due ? &line->due : &line->known;
-}
-
-static void append(weir_leased_line *line, weir_leased *leased) {
-  weir_leased_list *list = list_of(line, leased);
-  leased->next = NULL;
-  leased->before = list->last;
-  *(list->last != NULL ? &list->last->next : &list->first) = leased;
-  list->last = leased;
-  list->count++;
-  leased->in_line = true;
-}
-
-static void take_out(weir_leased_line *line, weir_leased *leased) {
-  weir_leased_list *list = list_of(line, leased);
-  *(leased->before != NULL ? &leased->before->next : &list->first) = leased->next;
-  *(leased->next != NULL ? &leased->next->before : &list->last) = leased->before;
-  list->count--;
-  leased->in_line = false;
-}
-
-void weir_leased_enter(weir_leased_line *line, weir_memo_entry *entry) {
-  weir_leased *leased = entry->leased;
-  pthread_mutex_lock(&line->lock);
-  if (!leased->in_line) append(line, leased);
-  pthread_mutex_unlock(&line->lock);
-}
-
-/* What is lost is counted when it is, as no request for that key may come any more. */
-static void count_lost(weir_leased_line *line, weir_leased *leased) {
-  if (leased->stock->lost == 0) return;
-  atomic_fetch_add_explicit(&line->lost, leased->stock->lost, memory_order_relaxed);
-  leased->stock->lost = 0;
-}
-
-bool weir_leased_give_up(weir_leased_line *line, weir_leased *leased) {
-  pthread_mutex_lock(&line->lock);
-  if (leased->in_line) take_out(line, leased);
-  leased->due = false;
-  weir_stock_end(leased->stock, line->lease);
-  bool stays = line->given_up.count < GIVEN_UP_MOST && line->lease->gives_back &&
-               weir_leased_has_some(leased);
-  if (!stays) weir_stock_empty(leased->stock, line->lease);
-  count_lost(line, leased);
-  leased->given_up = stays;
-  if (stays) append(line, leased);
-  pthread_mutex_unlock(&line->lock);
-  return stays;
-}
-
-bool weir_leased_mark_due(weir_leased_line *line, weir_leased *leased) {
-  if (leased->due) return false;
-  pthread_mutex_lock(&line->lock);
-  if (leased->in_line) take_out(line, leased);
-  leased->due = true;
-  append(line, leased);
-  pthread_mutex_unlock(&line->lock);
-  return true;
-}
-
-/* The shard that the first is in; NULL: none is due. */
-static weir_shard *due_shard(weir_leased_line *line) {
-  pthread_mutex_lock(&line->lock);
-  const weir_leased *first = line->due.first;
-  weir_shard *shard = first != NULL ? first->entry->shard : NULL;
-  pthread_mutex_unlock(&line->lock);
-  return shard;
-}
-
-/* A shard is there as long as its table, and is locked before the line: then the first may be one of
- * another shard, as someone else took it. */
-weir_memo_entry *weir_leased_take_due(weir_leased_line *line) {
-  weir_memo_entry *found = NULL;
-  weir_shard *shard;
-  while (found == NULL && (shard = due_shard(line)) != NULL) {
-    weir_lock_take(&shard->lock);
-    pthread_mutex_lock(&line->lock);
-    weir_leased *leased = line->due.first;
-    if (leased != NULL && leased->entry->shard == shard) {
-      found = leased->entry;
-      take_out(line, leased);
-      leased->due = false;
-      if (weir_leased_has_some(leased)) append(line, leased);
-    }
-    pthread_mutex_unlock(&line->lock);
-    if (found == NULL) weir_lock_leave(&shard->lock);
-  }
-  return found;
-}
-
-void weir_leased_let_go(weir_leased_line *line, weir_leased *leased) {
-  count_lost(line, leased);
-  if (!leased->given_up || weir_leased_has_some(leased)) return;
-  pthread_mutex_lock(&line->lock);
-  if (leased->in_line) take_out(line, leased);
-  pthread_mutex_unlock(&line->lock);
-  free(leased->entry);
-}
-
-void weir_leased_forget(weir_leased_line *line, weir_leased *leased) {
-  weir_stock_empty(leased->stock, line->lease);
-  weir_leased_let_go(line, leased);
-}
-
-/* A look that is further ahead than looks are apart is one of before the clock was set back. */
-bool weir_leased_is_due(weir_leased_line *line, int64_t now_us) {
-  int64_t apart_us = line->lease->life_us / LOOKS_IN_A_LEASE;
-  int64_t next_us = atomic_load_explicit(&line->next_look_us, memory_order_relaxed);
-  if (now_us < next_us && next_us - now_us <= apart_us) return false;
-  return atomic_compare_exchange_strong_explicit(&line->next_look_us, &next_us, now_us + apart_us,
-                                                 memory_order_relaxed, memory_order_relaxed);
-}
-
-/* The entry cannot go while the line is locked, as it would have to leave it first. Those that hold
- * nothing more are taken out; those that owe nothing yet go to the end, as does one that is found:
- * it may owe more. */
-static weir_memo_entry *find_in(weir_leased_line *line, const weir_leased_list *list, size_t looks,
-                                int64_t now_us, bool end) {
-  weir_memo_entry *found = NULL;
-  for (; looks > 0 && found == NULL; looks--) {
-    weir_leased *leased = list->first;
-    weir_memo_entry *entry = leased->entry;
-    bool locked = weir_lock_try(&entry->shard->lock);
-    take_out(line, leased);
-    if (locked && !entry->busy) {
-      if (end) weir_stock_end(leased->stock, line->lease);
-      if (weir_stock_owes(leased->stock, line->lease, now_us)) found = entry;
-      count_lost(line, leased);
-    }
-    if (!locked || leased->due || weir_leased_has_some(leased)) append(line, leased);
-    if (locked && found == NULL) weir_lock_leave(&entry->shard->lock);
-  }
-  return found;
-}
-
-weir_memo_entry *weir_leased_find_owing(weir_leased_line *line, int64_t now_us,
-                                        weir_leased_look look) {
-  bool end = look == WEIR_LOOK_END;
-  pthread_mutex_lock(&line->lock);
-  size_t given_up = line->given_up.count;
-  size_t known = line->known.count;
-  size_t due = line->due.count;
-  if (!end && given_up > LOOKS_MOST) given_up = LOOKS_MOST;
-  if (!end && known > LOOKS_MOST) known = LOOKS_MOST;
-  if (!end && due > LOOKS_MOST) due = LOOKS_MOST;
-  weir_memo_entry *found = find_in(line, &line->given_up, given_up, now_us, end);
-  if (found == NULL && look != WEIR_LOOK_GIVEN_UP)
-    found = find_in(line, &line->known, known, now_us, end);
-  if (found == NULL && look != WEIR_LOOK_GIVEN_UP)
-    found = find_in(line, &line->due, due, now_us, end);
-  pthread_mutex_unlock(&line->lock);
-  return found;
 }
