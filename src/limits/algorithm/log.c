@@ -304,7 +304,23 @@ static void log_answer_count(weir_rule_state *r, const weir_operation *operation
 }
 
 /* A time, or NOT_WRITTEN. What is earlier than its epoch is nothing that a machine wrote; so it counts
- * for as long as an entry of that epoch can. A search learns from it how many fit. */
+ * for as long as an entry of that epoch can. */
+static int64_t log_entry_us(const weir_rule_state *r, const weir_operation *operation) {
+  int64_t begin = operation->counter.index * r->rule->log_us;
+  int64_t latest = r->frame->now_us + r->frame->settings->ahead_us;
+  if (operation->outcome != WEIR_DONE || operation->value > latest) return NOT_WRITTEN;
+  return operation->value > begin ? operation->value : begin;
+}
+
+/* A search learns how many fit, or that as many do not. */
+static void log_narrow(log_state *state, int64_t fits, bool over) {
+  if (fits >= state->high) return;
+  if (over && fits > state->low) state->low = fits;
+  if (over || fits < 1) return;
+  state->high = fits;
+  if (state->low >= fits) state->low = fits - 1;
+}
+
 static void log_answer_entry(weir_rule_state *r, const weir_operation *operation) {
   log_state *state = r->state;
   int64_t epoch = operation->counter.index;
@@ -313,25 +329,12 @@ static void log_answer_entry(weir_rule_state *r, const weir_operation *operation
     position += log_own_position(state);
   else if (epoch == state->epoch)
     position += state->before;
-  int64_t begin = epoch * r->rule->log_us;
-  int64_t latest = r->frame->now_us + r->frame->settings->ahead_us;
-  int64_t entry_us = NOT_WRITTEN;
-  if (operation->outcome == WEIR_DONE && operation->value <= latest)
-    entry_us = operation->value > begin ? operation->value : begin;
-
+  int64_t entry_us = log_entry_us(r, operation);
   int64_t first = log_deciding_position(r);
   if (position == first) state->decides_us = entry_us;
   if (position == first + 1) state->follows_us = entry_us;
   if (position == log_newest_position(state) && !r->charged) state->newest_us = entry_us;
-  if (state->high > 0) {
-    bool over = log_is_over(r, entry_us);
-    int64_t fits = position - first + 1;
-    if (over && fits > state->low && fits < state->high) state->low = fits;
-    if (!over && fits >= 1 && fits < state->high) {
-      state->high = fits;
-      if (state->low >= fits) state->low = fits - 1;
-    }
-  }
+  if (state->high > 0) log_narrow(state, position - first + 1, log_is_over(r, entry_us));
   log_remember(r);
 }
 

@@ -104,6 +104,17 @@ static void settle_look_plan(weir_machine *machine, weir_rule_state *r) {
   if (machine->open >> r->index & 1U) r->method->plan(r, WEIR_PHASE_LOOK);
 }
 
+/* False: less is charged under some rule than should go back. */
+static bool settle_choose_back(weir_machine *machine) {
+  const weir_frame *frame = &machine->frame;
+  for (size_t i = 0; i < frame->stack->count; i++) {
+    weir_rule_state *r = &machine->rule_states[i];
+    int64_t cost = open_cost(machine, i);
+    if (cost < 0 && !r->method->refund(r, &frame->requests->ask, -cost)) return false;
+  }
+  return true;
+}
+
 /* Where less is charged than should go back, nothing is done. Whether what goes back arrives or not, it
  * is expected no more.
  *
@@ -111,16 +122,12 @@ static void settle_look_plan(weir_machine *machine, weir_rule_state *r) {
  * cannot fit by what was just read is cut at once. */
 static void settle_look_end(weir_machine *machine) {
   weir_frame *frame = &machine->frame;
-  size_t rule_count = frame->stack->count;
-  for (size_t i = 0; i < rule_count; i++) {
-    weir_rule_state *r = &machine->rule_states[i];
-    int64_t cost = open_cost(machine, i);
-    if (cost >= 0 || r->method->refund(r, &frame->requests->ask, -cost)) continue;
+  if (!settle_choose_back(machine)) {
     weir_machine_settle_alone(machine, WEIR_BAD_COST);
     return;
   }
   machine->charging = 0;
-  for (size_t i = 0; i < rule_count; i++) {
+  for (size_t i = 0; i < frame->stack->count; i++) {
     weir_rule_state *r = &machine->rule_states[i];
     int64_t cost = open_cost(machine, i);
     if (cost < 0) weir_expect_change(r, -r->unused);

@@ -368,12 +368,18 @@ static void shared_share(const weir_rule *rule, void *memory, const void *other)
   for (int n = 0; n + shift < room && n < room; n++)
     if (from->cells[n + shift].read_us > to->cells[n].read_us)
       to->cells[n] = from->cells[n + shift];
-  if (from->level_cell > to->level_cell) to->level = from->level;
-  if (from->level_cell > to->level_cell) to->level_cell = from->level_cell;
-  if (from->seen_epoch > to->seen_epoch) to->seen = from->seen;
-  if (from->seen_epoch > to->seen_epoch) to->seen_epoch = from->seen_epoch;
-  if (from->period > to->period) to->division = from->division;
-  if (from->period > to->period) to->period = from->period;
+  if (from->level_cell > to->level_cell) {
+    to->level = from->level;
+    to->level_cell = from->level_cell;
+  }
+  if (from->seen_epoch > to->seen_epoch) {
+    to->seen = from->seen;
+    to->seen_epoch = from->seen_epoch;
+  }
+  if (from->period > to->period) {
+    to->division = from->division;
+    to->period = from->period;
+  }
   if (from->disputed > to->disputed) to->disputed = from->disputed;
 }
 

@@ -305,29 +305,34 @@ static inline weir_operation *window_plan_add(weir_rule_state *r) {
   return operation;
 }
 
-/* Reads the counters from the far edge to the cell ahead, but for `except` and those that are known well
- * enough: every cell of such a counter within the span is finished, was read after it was, and may be used
- * so. A charge stamped inside a cell reaches the store before its end + x on this process's clock, by
- * whichever deadline it was made (docs/guarantees.md, "Cells known from before"). */
+/* Whether a cell is finished, was read after it was, and may be used so. A charge stamped inside a cell reaches
+ * the store before its end + x on this process's clock, by whichever deadline it was made (docs/guarantees.md,
+ * "Cells known from before"). */
+static bool window_knows(const weir_rule_state *r, const weir_cell_span *span, int64_t cell,
+                         window_use use) {
+  const weir_settings *settings = r->frame->settings;
+  int64_t now_us = r->frame->now_us, age_us = use == TO_DENY ? 0 : settings->memo_age_us;
+  int64_t read_us = span->cells[cell - span->first].read_us;
+  int64_t final_us = (cell + 1) * r->rule->cell_us + settings->final_us;
+  if (read_us < final_us || read_us > now_us) return false;
+  bool firm = use == TO_CHARGE && read_us - final_us >= settings->memo_age_us;
+  return firm || now_us - read_us <= age_us;
+}
+
+/* Reads the counters from the far edge to the cell ahead, but for `except` and those of which every cell within the
+ * span is known. */
 static void window_plan_reads(weir_rule_state *r, int64_t except, window_use use) {
   const weir_rule *rule = r->rule;
-  const weir_settings *settings = r->frame->settings;
   const window_state *state = r->state;
   const weir_cell_span *span = &state->span;
-  int64_t now_us = r->frame->now_us, age_us = use == TO_DENY ? 0 : settings->memo_age_us;
   for (int64_t index = state->first_counter; index <= span->last / rule->lanes; index++) {
     int64_t cell = index * rule->lanes, last = cell + rule->lanes - 1;
-    bool known = settings->cached_cells;
+    bool known = r->frame->settings->cached_cells;
     if (index == except) continue;
     if (cell < span->first) cell = span->first;
     if (last > span->last) last = span->last;
-    for (; known && cell <= last; cell++) {
-      int64_t read_us = span->cells[cell - span->first].read_us;
-      int64_t final_us = (cell + 1) * rule->cell_us + settings->final_us;
-      bool firm = read_us - final_us >= settings->memo_age_us;
-      known = read_us >= final_us && read_us <= now_us &&
-              ((use == TO_CHARGE && firm) || now_us - read_us <= age_us);
-    }
+    for (; known && cell <= last; cell++)
+      known = window_knows(r, span, cell, use);
     if (!known) weir_plan(r, WEIR_GET, WEIR_PLACE_COUNT, index);
   }
 }
