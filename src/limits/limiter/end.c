@@ -113,19 +113,27 @@ static bool leave_together(const weir_limiter *limiter, const weir_settlement *c
   return rides;
 }
 
+/* Whether some of it is asked for upwards (sign 1), or down. */
+static bool asks(const weir_limiter *limiter, const weir_settlement *settlement, int sign) {
+  size_t i = 0;
+  while (i < limiter->stack.count && sign * settlement->asked[i] <= 0)
+    i++;
+  return i < limiter->stack.count;
+}
+
+/* Both are charged in the same way, as far as they say. */
+static bool are_alike(const weir_settlement *one, const weir_settlement *other) {
+  const weir_ask *ask = &one->request->claim.ask, *other_ask = &other->request->claim.ask;
+  return one->charged == other->charged && one->spares == other->spares &&
+         ask->class == other_ask->class && ask->limit == other_ask->limit;
+}
+
 /* Both go one way, up or down, and are charged as one request would be. */
 static bool may_ride(const weir_limiter *limiter, const weir_settlement *carrier,
                      const weir_settlement *rider) {
-  bool up = false;
-  bool down = false;
-  for (size_t i = 0; i < limiter->stack.count; i++) {
-    up = up || carrier->asked[i] > 0 || rider->asked[i] > 0;
-    down = down || carrier->asked[i] < 0 || rider->asked[i] < 0;
-  }
-  bool rides = up != down && carrier->charged == WEIR_CHARGED_STORE &&
-               rider->charged == WEIR_CHARGED_STORE && carrier->spares == rider->spares &&
-               carrier->request->claim.ask.class == rider->request->claim.ask.class &&
-               carrier->request->claim.ask.limit == rider->request->claim.ask.limit;
+  bool up = asks(limiter, carrier, 1) || asks(limiter, rider, 1);
+  bool down = asks(limiter, carrier, -1) || asks(limiter, rider, -1);
+  bool rides = up != down && carrier->charged == WEIR_CHARGED_STORE && are_alike(carrier, rider);
   if (carrier->gives_back || rider->gives_back)
     rides = carrier->gives_back == rider->gives_back && leave_together(limiter, carrier, rider);
   for (size_t i = 0; rides && down && i < limiter->stack.count; i++)
@@ -170,16 +178,12 @@ bool weir_settlement_ride(weir_call *call, const weir_waiting *request,
 bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
                            weir_waiting *request) {
   const int64_t *costs = settlement->costs;
-  bool some = false;
-  bool down = false;
   request->claim.verdict.status = WEIR_OK;
   memcpy(settlement->asked, costs, sizeof settlement->asked);
-  for (size_t i = 0; i < limiter->stack.count; i++) {
+  for (size_t i = 0; i < limiter->stack.count; i++)
     if (settlement->spares >> i & 1U) settlement->asked[i] = 0;
-    some = some || settlement->asked[i] != 0;
-    down = down || settlement->asked[i] < 0;
-  }
-  bool done = (!some && (!settlement->gives_back || settlement->spares != 0)) ||
+  bool up = asks(limiter, settlement, 1), down = asks(limiter, settlement, -1);
+  bool done = (!up && !down && (!settlement->gives_back || settlement->spares != 0)) ||
               settlement->charged == WEIR_CHARGED_NOWHERE;
   if (!done && settlement->charged == WEIR_CHARGED_STORE)
     done = lease_covers(limiter, settlement, request);
@@ -190,10 +194,7 @@ bool weir_settlement_begin(weir_limiter *limiter, weir_settlement *settlement,
   if ((down || settlement->gives_back) && settlement->charged == WEIR_CHARGED_ACCOUNT) {
     request->claim.verdict.status = give_back_to_account(limiter, settlement, request);
     if (request->claim.verdict.status != WEIR_OK) return false;
-    some = false;
-    for (size_t i = 0; i < limiter->stack.count; i++)
-      some = some || settlement->asked[i] != 0;
-    if (!some) return false;
+    if (!asks(limiter, settlement, 1) && !asks(limiter, settlement, -1)) return false;
   }
   ask_store(limiter, settlement, request);
   return true;

@@ -179,10 +179,15 @@ int64_t weir_place_due_us(const weir_limiter *limiter, const weir_held_place *pl
   return due_us;
 }
 
+/* By both clocks. */
+static bool lasts(const weir_held_place *place, weir_place_clocks clocks) {
+  return clocks.now_us < place->until_us && clocks.boot_us < place->boot_until_us;
+}
+
 /* Past either clock it is lost, for good: a payment that is answered later does not bring it back. */
 static bool still_holds(weir_limiter *limiter, weir_held_place *place, weir_place_clocks clocks) {
   if (place->state != WEIR_PLACE_HELD) return false;
-  if (clocks.now_us < place->until_us && clocks.boot_us < place->boot_until_us) return true;
+  if (lasts(place, clocks)) return true;
   place->state = WEIR_PLACE_UNPAID;
   limiter->places->held--;
   weir_counts_add_places(limiter->counts, WEIR_PLACES_LOST, 1);
@@ -303,8 +308,7 @@ weir_place_left weir_place_leave(weir_limiter *limiter, weir_held_place *place, 
   while (place->renewing != 0)
     pthread_cond_wait(&places->settled, &places->renewer->mutex);
   clocks = weir_place_read_clocks(limiter);
-  bool stays = held && hands_on && key != NULL && clocks.now_us < place->until_us &&
-               clocks.boot_us < place->boot_until_us;
+  bool stays = held && hands_on && key != NULL && lasts(place, clocks);
   if (stays) {
     int64_t now_us = weir_monotonic_us();
     bool fresh = now_us < place->fresh_until_us;
@@ -347,7 +351,7 @@ weir_held_place *weir_place_take_spare(weir_limiter *limiter, const void *key, s
     weir_place_clocks clocks = weir_place_read_clocks(limiter);
     for (found = held->places; found != NULL; found = found->next)
       if (found->state == WEIR_PLACE_SPARE && costs_same(limiter, found->costs, costs) &&
-          clocks.now_us < found->until_us && clocks.boot_us < found->boot_until_us)
+          lasts(found, clocks))
         break;
     if (found != NULL) {
       places->spares--;

@@ -175,20 +175,24 @@ void weir_record_apply(weir_call *call, weir_group *group) {
 /* --- reading -----------------------------------------------------------------------------------
  */
 
+/* A plain take, or a refill. */
+static bool rides(const weir_ask *ask) {
+  bool plain = ask->kind == WEIR_TAKE && ask->terms == WEIR_PLAIN && !ask->up_to;
+  return plain || ask->kind == WEIR_REFILL;
+}
+
 /* What most likely is unlimited still is not charged. And a group that charges ahead, or pays, cannot begin anew,
  * as it must where its key is unlimited and other rules have a say. */
 static bool may_ride(const weir_limiter *limiter, const weir_group *group) {
   bool starts_once = limiter->leases || group->entry->stand_ins & WEIR_DIVERTS;
-  bool rides = !group->entry->memo->must_peek && group->machine->only_windows &&
-               !(starts_once && limiter->stack.count > 1) &&
-               limit_of(limiter, weir_record_of(limiter, group->entry)) != UNLIMITED;
+  bool may = !group->entry->memo->must_peek && group->machine->only_windows &&
+             !(starts_once && limiter->stack.count > 1) &&
+             limit_of(limiter, weir_record_of(limiter, group->entry)) != UNLIMITED;
   for (size_t i = 0; i < limiter->stack.count; i++)
-    rides = rides && weir_rule_keeps_counts(&limiter->stack.rules[i]);
+    may = may && weir_rule_keeps_counts(&limiter->stack.rules[i]);
   for (const weir_claim *request = group->requests; request != NULL; request = request->next)
-    rides = rides && (request->ask.kind == WEIR_REFILL ||
-                      (request->ask.kind == WEIR_TAKE && request->ask.terms == WEIR_PLAIN &&
-                       !request->ask.up_to));
-  return rides;
+    may = may && rides(&request->ask);
+  return may;
 }
 
 /* Requests that bring a limit of their own need no record; and what only gives back, is paid on or forgets is
