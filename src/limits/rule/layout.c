@@ -313,18 +313,22 @@ static bool is_window(const weir_rule *rule) {
   return weir_rule_keeps_counts(rule) && !weir_rule_opens_windows(rule);
 }
 
+/* A log's charge cannot be given back, so it must come last, and only one log can: all rules of a stack that are
+ * logs read the same one. NULL: these two do. */
+static const char *logs_fault(const weir_rule *one, const weir_rule *other) {
+  if (strcmp(one->name, other->name) != 0)
+    return "share one log: accepted is one name= for both, or none";
+  bool same = one->period_us == other->period_us;
+  return same ? "have one period: accepted is one limit for it" : NULL;
+}
+
 /* Whether rules `i` and `j` of a stack can be one decision. */
 static weir_status check_pair(const weir_stack *stack, size_t i, size_t j, weir_message *message) {
   const weir_rule *one = &stack->rules[i];
   const weir_rule *other = &stack->rules[j];
 
-  /* A log's charge cannot be given back, so it must come last, and only one log can: all rules of a
-   * stack that are logs read the same one. */
   if (weir_rule_takes_one(one) && weir_rule_takes_one(other)) {
-    const char *fault = NULL;
-    if (one->period_us == other->period_us) fault = "have one period: accepted is one limit for it";
-    if (strcmp(one->name, other->name) != 0)
-      fault = "share one log: accepted is one name= for both, or none";
+    const char *fault = logs_fault(one, other);
     if (fault == NULL) return WEIR_OK;
     weir_message_set(message, "rules %zu and %zu are both %s and %s", i + 1, j + 1,
                      weir_rule_kind_name(one->kind), fault);

@@ -8,6 +8,7 @@
 #include "rule/rule.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -401,43 +402,60 @@ weir_status weir_stack_parse(const char *text, uint32_t processes, weir_stack *s
 /* --- written ------------------------------------------------------------------------------------
  */
 
-/* What is left out is default; the room is enough for every rule. */
+/* A rule's text so far: there is room for every rule. */
+typedef struct writing {
+  char *at, *end;
+} writing;
+
+__attribute__((format(printf, 2, 3))) static void put(writing *text, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  text->at += vsnprintf(text->at, (size_t)(text->end - text->at), format, values);
+  va_end(values);
+}
+
+static void put_number(writing *text, const char *option, int64_t number, int64_t usual) {
+  if (number != usual) put(text, ",%s=%" PRId64, option, number);
+}
+
+static void put_duration(writing *text, const char *option, int64_t us) {
+  char duration[WEIR_DURATION_BYTES];
+  weir_duration_format(us, duration, sizeof duration);
+  if (us != 0) put(text, ",%s=%s", option, duration);
+}
+
+/* What is left out is default. */
 void weir_rule_write(const weir_rule *rule, char text[WEIR_RULE_TEXT_BYTES]) {
-  char period[WEIR_DURATION_BYTES], hold[WEIR_DURATION_BYTES], lease[WEIR_DURATION_BYTES];
-  char *at = text, *end = text + WEIR_RULE_TEXT_BYTES + rule->weights_length;
-  bool queues = weir_rule_gives_places(rule);
-  bool bursts = weir_rule_moves_in_time(rule) && !queues;
+  writing to = {text, text + WEIR_RULE_TEXT_BYTES + rule->weights_length};
+  bool shared = weir_rule_is_shared(rule), queues = weir_rule_gives_places(rule);
+  int cells = shared ? weir_shares_cells(rule->period_us) : weir_kinds[rule->kind].cells;
+  char period[WEIR_DURATION_BYTES];
   weir_duration_format(rule->period_us, period, sizeof period);
-  weir_duration_format(rule->hold_us, hold, sizeof hold);
-  weir_duration_format(rule->lease_us, lease, sizeof lease);
-  at += snprintf(at, (size_t)(end - at), "%s:%" PRId64 "/%s", weir_rule_kind_name(rule->kind),
-                 rule->limit, period);
-  bool shared = weir_rule_is_shared(rule);
-  if (rule->cells != (shared ? weir_shares_cells(rule->period_us) : weir_kinds[rule->kind].cells))
-    at += snprintf(at, (size_t)(end - at), ",cells=%d", rule->cells);
+  put(&to, "%s:%" PRId64 "/%s", weir_rule_kind_name(rule->kind), rule->limit, period);
+  put_number(&to, "cells", rule->cells, cells);
   if (shared) {
-    at += snprintf(at, (size_t)(end - at), ",floors=%d%%", rule->floors);
-    if (rule->weights != NULL) at += snprintf(at, (size_t)(end - at), ",weights=");
-    at += weir_shares_write(rule, at, (size_t)(end - at));
-    if (rule->others > 0) at += snprintf(at, (size_t)(end - at), ",others=%" PRId64, rule->others);
+    put(&to, ",floors=%d%%", rule->floors);
+    if (rule->weights != NULL) put(&to, ",weights=");
+    to.at += weir_shares_write(rule, to.at, (size_t)(to.end - to.at));
+    put_number(&to, "others", rule->others, 0);
   }
-  if (rule->strict) at += snprintf(at, (size_t)(end - at), ",strict");
-  if (bursts && rule->burst != rule->limit)
-    at += snprintf(at, (size_t)(end - at), ",burst=%" PRId64, rule->burst);
-  if (queues && rule->burst != 1)
-    at += snprintf(at, (size_t)(end - at), ",queue=%" PRId64, rule->burst - 1);
-  if (rule->count_all) at += snprintf(at, (size_t)(end - at), ",count=all");
-  if (rule->hold_us > 0) at += snprintf(at, (size_t)(end - at), ",hold=%s", hold);
-  if (rule->lease_us > 0) at += snprintf(at, (size_t)(end - at), ",lease=%s", lease);
-  if (rule->debt > 0) at += snprintf(at, (size_t)(end - at), ",debt=%" PRId64, rule->debt);
-  if (rule->most > 0) at += snprintf(at, (size_t)(end - at), ",most=%" PRId64, rule->most);
+  if (rule->strict) put(&to, ",strict");
+  if (queues)
+    put_number(&to, "queue", rule->burst - 1, 0);
+  else if (weir_rule_moves_in_time(rule))
+    put_number(&to, "burst", rule->burst, rule->limit);
+  if (rule->count_all) put(&to, ",count=all");
+  put_duration(&to, "hold", rule->hold_us);
+  put_duration(&to, "lease", rule->lease_us);
+  put_number(&to, "debt", rule->debt, 0);
+  put_number(&to, "most", rule->most, 0);
   if (rule->classes_length > 0) {
-    at += snprintf(at, (size_t)(end - at), ",classes=");
-    at += weir_classes_write(rule, at, (size_t)(end - at));
+    put(&to, ",classes=");
+    to.at += weir_classes_write(rule, to.at, (size_t)(to.end - to.at));
   }
   if (rule->tiers_length > 0) {
-    at += snprintf(at, (size_t)(end - at), ",tiers=");
-    at += weir_tiers_write(rule, at, (size_t)(end - at));
+    put(&to, ",tiers=");
+    to.at += weir_tiers_write(rule, to.at, (size_t)(to.end - to.at));
   }
-  if (rule->name[0] != '\0') snprintf(at, (size_t)(end - at), ",name=%s", rule->name);
+  if (rule->name[0] != '\0') put(&to, ",name=%s", rule->name);
 }
