@@ -337,11 +337,11 @@ static bool redirect(weir_redis_call *call, size_t i) {
   bool pending = operation->outcome == WEIR_PENDING;
   bool stood_in = attempt->route == WEIR_ROUTE_STAND_IN;
   if (pending && attempt->told == WEIR_TOLD_PLAIN) return false; /* to the same node */
-  bool down = pending && attempt->told == WEIR_TOLD_DOWN;
-  bool moved = pending && attempt->told == WEIR_TOLD_MOVED;
-  bool sent_on = moved || (pending && attempt->told == WEIR_TOLD_ASK);
+  bool down = attempt->told == WEIR_TOLD_DOWN, moved = attempt->told == WEIR_TOLD_MOVED;
+  bool sent_on = moved || attempt->told == WEIR_TOLD_ASK;
   attempt->route = attempt->told == WEIR_TOLD_ASK ? WEIR_ROUTE_ONCE : WEIR_ROUTE_OWNER;
-  if (operation->outcome == WEIR_NOT_SENT && !operation->late) return find_standby(call, i);
+  if (!pending)
+    return operation->outcome == WEIR_NOT_SENT && !operation->late && find_standby(call, i);
   if (down && !stood_in && find_standby(call, i)) return true;
   if (moved && call->silent && attempt->node == call->away) {
     end_without_heir(call, i);

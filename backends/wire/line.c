@@ -347,6 +347,19 @@ static void tell(const weir_wire_line *line, weir_connection_ask ask, ssize_t mo
   }
 }
 
+/* Waits for the socket, as poll() does; or where there is none yet for the resolver, which decides where to. */
+static int line_wait(const weir_wire_line *line, weir_lookup *lookup, struct pollfd *socket,
+                     int64_t now_us, int64_t until_us) {
+  if (line->fd >= 0) {
+    bool at_once = until_us <= now_us || line->connection->unread;
+    /* Whole ones rounded up, as poll wants them. */
+    int64_t wait_ms = at_once ? 0 : (until_us - now_us + 999) / 1000;
+    return poll(socket, 1, wait_ms > POLL_MOST_MS ? POLL_MOST_MS : (int)wait_ms);
+  }
+  if (lookup != NULL) weir_lookup_await(lookup, until_us);
+  return 0;
+}
+
 /* Does what the connection asks for, and tells what came of it. It waits until `until_us` if it is
  * to wait, and a little, in place of a wait before it, if it is to receive and `until_us` is not
  * `now_us`; if it is to send, it may receive like that as well, and tells of that alone. This is the
@@ -381,13 +394,8 @@ static void line_perform(weir_wire_line *line, weir_connection_ask ask, int64_t 
   } else if (ask == WEIR_ASK_SHAKE) {
     weir_message_set(&line->fault, "%s", WEIR_WIRE_NO_HANDSHAKE);
     hands = weir_tls_session_shake(line->session, &line->fault);
-  } else if (ask == WEIR_ASK_WAIT && line->fd >= 0) {
-    bool at_once = until_us <= now_us || connection->unread;
-    /* Whole ones rounded up, as poll wants them. */
-    int64_t wait_ms = at_once ? 0 : (until_us - now_us + 999) / 1000;
-    moved = poll(&socket, 1, wait_ms > POLL_MOST_MS ? POLL_MOST_MS : (int)wait_ms);
-  } else if (ask == WEIR_ASK_WAIT && lookup != NULL) { /* the resolver decides where to */
-    weir_lookup_await(lookup, until_us);
+  } else if (ask == WEIR_ASK_WAIT) {
+    moved = line_wait(line, lookup, &socket, now_us, until_us);
   }
   event->error = moved < 0 || ask == WEIR_ASK_SHAKE ? errno : 0;
   pthread_mutex_lock(&wire->lock);
