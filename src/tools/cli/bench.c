@@ -177,8 +177,20 @@ static json_t *make_figures(const weir_bench_figures *from, bool ratios) {
   return NULL;
 }
 
-static json_t *make_contestant(const weir_bench_plan *plan, const weir_bench *bench, size_t i) {
+/* What each contestant was asked, and by whom. */
+static bool set_plan(json_t *object, const weir_bench_plan *plan) {
   static const char *const patterns[] = {"uniform", "hot", "zipf"};
+  return set(object, "processes", json_integer(plan->processes)) &&
+         set(object, "threads", json_integer(plan->threads)) &&
+         set(object, "keys", json_integer(plan->keys)) &&
+         set(object, "pattern", json_string(patterns[plan->pattern])) &&
+         set(object, "batch", json_integer(plan->batch)) &&
+         (plan->class_name == NULL || set(object, "class", json_string(plan->class_name))) &&
+         (plan->tenant == NULL ||
+          weir_cli_json_set_bytes(object, "tenant", plan->tenant, strlen(plan->tenant)));
+}
+
+static json_t *make_contestant(const weir_bench_plan *plan, const weir_bench *bench, size_t i) {
   const weir_bench_contestant *contestant = &bench->contestants[i];
   bool is_store = contestant->target < plan->store_count;
   bool compared =
@@ -194,15 +206,7 @@ static json_t *make_contestant(const weir_bench_plan *plan, const weir_bench *be
       set(object, "raw_loop", json_boolean(contestant->baseline)) &&
       set(object, "raw_pair", json_boolean(contestant->pair)) &&
       set(object, "rule", is_store ? json_string(plan->rule) : json_null()) &&
-      set(object, "processes", json_integer(plan->processes)) &&
-      set(object, "threads", json_integer(plan->threads)) &&
-      set(object, "keys", json_integer(plan->keys)) &&
-      set(object, "pattern", json_string(patterns[plan->pattern])) &&
-      set(object, "batch", json_integer(plan->batch)) &&
-      (plan->class_name == NULL || set(object, "class", json_string(plan->class_name))) &&
-      (plan->tenant == NULL ||
-       weir_cli_json_set_bytes(object, "tenant", plan->tenant, strlen(plan->tenant))) &&
-      set(object, "median", make_figures(&contestant->median, false)) &&
+      set_plan(object, plan) && set(object, "median", make_figures(&contestant->median, false)) &&
       set(object, "rounds", json_incref(rounds)) &&
       (!compared || set(object, "ratio_to_raw_loop", make_figures(&contestant->ratio, true)));
   json_decref(rounds);

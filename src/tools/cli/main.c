@@ -45,7 +45,6 @@ static bool check_arguments(const weir_cli_command *chosen, const weir_cli_optio
   bool is_simulate = chosen == &weir_cli_commands[WEIR_CLI_SIMULATE];
   bool is_run = chosen == &weir_cli_commands[WEIR_CLI_RUN];
   bool is_limit = chosen == &weir_cli_commands[WEIR_CLI_LIMIT];
-  bool is_doctor = chosen == &weir_cli_commands[WEIR_CLI_DOCTOR];
   const char *next = name_at(chosen->argument, options->argument_count);
   bool has_names = chosen->argument != NULL && strchr(chosen->argument, ' ') != NULL;
   if (options->argument_count > 0 && chosen->argument == NULL)
@@ -61,7 +60,16 @@ static bool check_arguments(const weir_cli_command *chosen, const weir_cli_optio
   else if (next != NULL && chosen->argument_needed && (options->argument_count == 0 || has_names))
     weir_cli_error("%s: no %.*s; see \"weir help %s\"", chosen->name, (int)strcspn(next, " ."),
                    next, chosen->name);
-  else if (options->rule == NULL && chosen->rule_needed && !weir_cli_asks_servers_only(options))
+  else
+    return true;
+  return false;
+}
+
+/* The same of what a command needs beside its arguments. */
+static bool check_needed(const weir_cli_command *chosen, const weir_cli_options *options) {
+  bool is_run = chosen == &weir_cli_commands[WEIR_CLI_RUN];
+  bool is_doctor = chosen == &weir_cli_commands[WEIR_CLI_DOCTOR];
+  if (options->rule == NULL && chosen->rule_needed && !weir_cli_asks_servers_only(options))
     weir_cli_error("%s: no rule: give --rule RULE or set WEIR_RULE, such as %s", chosen->name,
                    is_run ? "in-flight:3/10s" : "sliding-window:100/1m");
   else if (chosen->store_needed && !options->store_given)
@@ -85,7 +93,7 @@ static int run_command(const weir_cli_command *chosen, int argc, char **argv) {
     weir_cli_help_command(stdout, chosen);
     return weir_cli_flush();
   }
-  if (!check_arguments(chosen, &options)) return refused;
+  if (!check_arguments(chosen, &options) || !check_needed(chosen, &options)) return refused;
   return runs[chosen - weir_cli_commands](&options);
 }
 

@@ -252,14 +252,18 @@ static void count_line(weir_cli_input *input) {
     weir_cli_progress_show(&input->progress, input->lines, share_read(input));
 }
 
+/* Whether some option says how requests stand in a log. */
+static bool reads_logs(const weir_cli_options *options) {
+  return options->key != NULL || options->cost_field != NULL || options->real_field != NULL ||
+         options->duration_field != NULL || options->class_field != NULL ||
+         (options->tenant_field != NULL && !weir_cli_tenant_is_key(options)) ||
+         options->trust != NULL || options->status != NULL || options->path != NULL;
+}
+
 /* Reads on to the source's next request, if there is one. False with a message, as below. */
 static bool read_on(weir_cli_input *input, weir_cli_source *source, weir_message *message) {
   const weir_cli_options *options = input->options;
-  bool of_logs = options->key != NULL || options->cost_field != NULL ||
-                 options->real_field != NULL || options->duration_field != NULL ||
-                 options->class_field != NULL ||
-                 (options->tenant_field != NULL && !weir_cli_tenant_is_key(options)) ||
-                 options->trust != NULL || options->status != NULL || options->path != NULL;
+  bool of_logs = reads_logs(options);
   source->has_next = false;
   while (!source->has_next) {
     const char *text;

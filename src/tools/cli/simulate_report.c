@@ -1,5 +1,6 @@
 /* Reports a simulation to people and to programs: the input, then each rule. */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -215,6 +216,26 @@ static bool set_cost(json_t *object, const char *name, int64_t value) {
   return set(object, name, json_integer(value));
 }
 
+/* Members of a structure, each a number of 64 bits, by the names that programs are told. */
+typedef struct number {
+  const char *name;
+  size_t offset;
+} number;
+#define NUMBER(type, member) \
+  { #member, offsetof(type, member) }
+
+static bool set_numbers(json_t *object, const void *from, const number numbers[], size_t count) {
+  bool complete = true;
+  for (size_t i = 0; complete && i < count; i++) {
+    int64_t value;
+    memcpy(&value, (const char *)from + numbers[i].offset, sizeof value);
+    complete = set_cost(object, numbers[i].name, value);
+  }
+  return complete;
+}
+#define SET_NUMBERS(object, from, numbers) \
+  set_numbers(object, from, numbers, sizeof(numbers) / sizeof(numbers)[0])
+
 static bool print_object(json_t *object, bool complete) {
   enum { DIGITS = 8 };
   bool printed = complete && weir_cli_json_print(stdout, object, DIGITS);
@@ -222,10 +243,9 @@ static bool print_object(json_t *object, bool complete) {
   return printed;
 }
 
-/* With `held`, what was in flight as well. */
-static bool input_json(const weir_simulation *simulation, const weir_cli_input *input,
-                       const weir_held *held) {
-  json_t *object = json_object(), *lines = json_array();
+/* The first lines that are none. NULL: not enough memory. */
+static json_t *malformed_json(const weir_cli_input *input) {
+  json_t *lines = json_array();
   bool complete = lines != NULL;
   for (uint64_t i = 0; complete && i < input->malformed && i < WEIR_CLI_MALFORMED_SHOWN; i++) {
     const weir_cli_malformed *line = &input->first[i];
@@ -237,22 +257,34 @@ static bool input_json(const weir_simulation *simulation, const weir_cli_input *
                json_array_append(lines, entry) == 0;
     json_decref(entry);
   }
-  complete = complete && object != NULL &&
-             weir_cli_json_set_bytes(object, "input", input->name, strlen(input->name)) &&
-             set_count(object, "requests", simulation->requests) &&
-             set_cost(object, "first_us", simulation->first_us) &&
-             set_cost(object, "last_us", simulation->now_us) &&
-             set_count(object, "keys_most", simulation->keys.most) &&
-             set_count(object, "malformed", input->malformed) &&
-             set(object, "malformed_first", json_incref(lines)) &&
-             set_count(object, "without_key", input->keyless) &&
-             set_count(object, "filtered", input->filtered) &&
-             set_count(object, "out_of_order", simulation->out_of_order) &&
-             set_cost(object, "out_of_order_most_us", simulation->furthest_us) &&
-             (held == NULL || (set_cost(object, "in_flight_most", held->most) &&
-                               set_cost(object, "in_flight_most_us", held->most_us) &&
-                               weir_cli_peaks_json(&held->record, object)));
+  if (complete) return lines;
   json_decref(lines);
+  return NULL;
+}
+
+static bool set_held(json_t *object, const weir_held *held) {
+  return set_cost(object, "in_flight_most", held->most) &&
+         set_cost(object, "in_flight_most_us", held->most_us) &&
+         weir_cli_peaks_json(&held->record, object);
+}
+
+/* With `held`, what was in flight as well. */
+static bool input_json(const weir_simulation *simulation, const weir_cli_input *input,
+                       const weir_held *held) {
+  json_t *object = json_object();
+  bool complete = object != NULL &&
+                  weir_cli_json_set_bytes(object, "input", input->name, strlen(input->name)) &&
+                  set_count(object, "requests", simulation->requests) &&
+                  set_cost(object, "first_us", simulation->first_us) &&
+                  set_cost(object, "last_us", simulation->now_us) &&
+                  set_count(object, "keys_most", simulation->keys.most) &&
+                  set_count(object, "malformed", input->malformed) &&
+                  set(object, "malformed_first", malformed_json(input)) &&
+                  set_count(object, "without_key", input->keyless) &&
+                  set_count(object, "filtered", input->filtered) &&
+                  set_count(object, "out_of_order", simulation->out_of_order) &&
+                  set_cost(object, "out_of_order_most_us", simulation->furthest_us) &&
+                  (held == NULL || set_held(object, held));
   return print_object(object, complete);
 }
 
@@ -298,6 +330,10 @@ static bool set_reals(json_t *object, const weir_reals *reals, size_t i) {
 }
 
 static bool set_classes(json_t *object, const weir_simulation *simulation, size_t i) {
+  static const number numbers[] = {
+      NUMBER(weir_class_measure, requests), NUMBER(weir_class_measure, allowed),
+      NUMBER(weir_class_measure, cost), NUMBER(weir_class_measure, cost_allowed),
+      NUMBER(weir_class_measure, cost_kept_denied)};
   const weir_stack *stack = &simulation->drivers[i].stack;
   if (!has_classes(simulation, i)) return true;
   json_t *classes = json_array();
@@ -311,10 +347,7 @@ static bool set_classes(json_t *object, const weir_simulation *simulation, size_
     complete =
         entry != NULL && set(entry, "class", class > 0 ? json_string(name) : json_null()) &&
         set_cost(entry, "limit", weir_rule_capacity_of(&stack->rules[stack->classed], class)) &&
-        set_count(entry, "requests", m->requests) && set_count(entry, "allowed", m->allowed) &&
-        set_cost(entry, "cost", m->cost) && set_cost(entry, "cost_allowed", m->cost_allowed) &&
-        set_cost(entry, "cost_kept_denied", m->cost_kept_denied) &&
-        json_array_append(classes, entry) == 0;
+        SET_NUMBERS(entry, m, numbers) && json_array_append(classes, entry) == 0;
     json_decref(entry);
   }
   return set(object, "classes", classes) && complete;
@@ -322,53 +355,62 @@ static bool set_classes(json_t *object, const weir_simulation *simulation, size_
 
 static bool held_json(const weir_simulation *simulation, size_t i, int64_t top,
                       const weir_record *record) {
-  const weir_measure *m = &simulation->measures[i];
+  static const number numbers[] = {NUMBER(weir_measure, requests), NUMBER(weir_measure, allowed),
+                                   NUMBER(weir_measure, cost), NUMBER(weir_measure, cost_allowed)};
   json_t *object = json_object();
   bool complete = object != NULL && set(object, "rule", json_string(simulation->texts[i])) &&
                   set_cost(object, "limit", weir_simulation_rule(simulation, i)->limit) &&
-                  set_count(object, "requests", m->requests) &&
-                  set_count(object, "allowed", m->allowed) && set_cost(object, "cost", m->cost) &&
-                  set_cost(object, "cost_allowed", m->cost_allowed) &&
+                  SET_NUMBERS(object, &simulation->measures[i], numbers) &&
                   set_denied(object, &simulation->denied[i], top, record);
   return print_object(object, complete);
 }
 
+/* The estimate beside the exact window, where the rule has one. */
+static bool set_error(json_t *object, const weir_rule *rule, const weir_measure *m) {
+  if (!weir_measure_has_estimate(rule) || m->errors == 0) return true;
+  return set(object, "error_mean", json_real(m->error_sum / (double)m->errors)) &&
+         set(object, "error_p99", json_real(weir_measure_error_p99(m) / 1000.0));
+}
+
+/* What it asks of a store, and keeps there. */
+static bool set_load(json_t *object, const weir_driver *driver, const weir_measure *m) {
+  double requests = m->requests > 0 ? (double)m->requests : 1;
+  double samples = m->state_samples > 0 ? (double)m->state_samples : 1;
+  return set_count(object, "operations", driver->operations) &&
+         set_count(object, "trips", driver->rounds) &&
+         set_count(object, "without_store", m->local) &&
+         set(object, "entries_mean", json_real((double)m->entries / requests)) &&
+         set_count(object, "entries_most", m->entries_most) &&
+         set(object, "state_bytes_mean", json_real((double)m->state_bytes / samples));
+}
+
 static bool rule_json(const weir_cli_found *found, size_t i, int64_t top) {
+  static const number decided[] = {NUMBER(weir_measure, requests),
+                                   NUMBER(weir_measure, allowed),
+                                   NUMBER(weir_measure, wrongly_allowed),
+                                   NUMBER(weir_measure, wrongly_denied),
+                                   NUMBER(weir_measure, differing),
+                                   NUMBER(weir_measure, cost),
+                                   NUMBER(weir_measure, cost_allowed),
+                                   NUMBER(weir_measure, cost_wrongly_allowed),
+                                   NUMBER(weir_measure, cost_wrongly_denied),
+                                   NUMBER(weir_measure, cost_exactly_allowed),
+                                   NUMBER(weir_measure, cost_differing)};
   const weir_simulation *simulation = found->simulation;
   weir_record *record = found->record;
   const weir_rule *rule = weir_simulation_rule(simulation, i);
   const weir_measure *m = &simulation->measures[i];
-  const weir_driver *driver = &simulation->drivers[i];
-  double requests = m->requests > 0 ? (double)m->requests : 1;
-  double samples = m->state_samples > 0 ? (double)m->state_samples : 1;
-  bool has_error = weir_measure_has_estimate(rule) && m->errors > 0;
   bool complete = top == 0 || weir_record_find_peaks(record, rule->period_us);
   json_t *object = complete ? json_object() : NULL;
-  complete =
-      object != NULL && set(object, "rule", json_string(simulation->texts[i])) &&
-      set_cost(object, "limit", rule->limit) && set_count(object, "requests", m->requests) &&
-      set_count(object, "allowed", m->allowed) &&
-      set_count(object, "wrongly_allowed", m->wrongly_allowed) &&
-      set_count(object, "wrongly_denied", m->wrongly_denied) &&
-      set_count(object, "differing", m->differing) && set_cost(object, "cost", m->cost) &&
-      set_cost(object, "cost_allowed", m->cost_allowed) &&
-      set_cost(object, "cost_wrongly_allowed", m->cost_wrongly_allowed) &&
-      set_cost(object, "cost_wrongly_denied", m->cost_wrongly_denied) &&
-      set_cost(object, "cost_exactly_allowed", m->cost_exactly_allowed) &&
-      set_cost(object, "cost_differing", m->cost_differing) &&
-      (!has_error || (set(object, "error_mean", json_real(m->error_sum / (double)m->errors)) &&
-                      set(object, "error_p99", json_real(weir_measure_error_p99(m) / 1000.0)))) &&
-      set_cost(object, "most_admitted", m->most_admitted) &&
-      set_cost(object, "most_admitted_us", m->most_admitted_us) &&
-      weir_cli_json_set_bytes(object, "most_admitted_key", m->most_admitted_key,
-                              strlen(m->most_admitted_key)) &&
-      set_count(object, "operations", driver->operations) &&
-      set_count(object, "trips", driver->rounds) && set_count(object, "without_store", m->local) &&
-      set(object, "entries_mean", json_real((double)m->entries / requests)) &&
-      set_count(object, "entries_most", m->entries_most) &&
-      set(object, "state_bytes_mean", json_real((double)m->state_bytes / samples)) &&
-      set_denied(object, &simulation->denied[i], top, record) &&
-      set_classes(object, simulation, i) && set_reals(object, found->reals, i);
+  complete = object != NULL && set(object, "rule", json_string(simulation->texts[i])) &&
+             set_cost(object, "limit", rule->limit) && SET_NUMBERS(object, m, decided) &&
+             set_error(object, rule, m) && set_cost(object, "most_admitted", m->most_admitted) &&
+             set_cost(object, "most_admitted_us", m->most_admitted_us) &&
+             weir_cli_json_set_bytes(object, "most_admitted_key", m->most_admitted_key,
+                                     strlen(m->most_admitted_key)) &&
+             set_load(object, &simulation->drivers[i], m) &&
+             set_denied(object, &simulation->denied[i], top, record) &&
+             set_classes(object, simulation, i) && set_reals(object, found->reals, i);
   return print_object(object, complete);
 }
 
