@@ -166,21 +166,56 @@ static bool find_key(weir_connection *connection, const weir_http_request *reque
   return false;
 }
 
+/* A request that changes counts or limits must be meant: not sent by a page that a person looks at. */
+static bool may_change(weir_connection *connection, const weir_http_request *request,
+                       weir_http_refusal *refusal) {
+  bool of_limit = weir_http_is_limit(request);
+  bool changes =
+      of_limit || (weir_http_is(request->method, "POST") && !weir_http_is_check(request));
+  if (changes && !weir_serve_is_from_here(connection, request, false, refusal)) return false;
+  if (!of_limit || connection->port->config->sets_limits) return true;
+  *refusal = (weir_http_refusal){403, {"/limits is off: sets_limits of this listener"}};
+  return false;
+}
+
+/* Of an order that is none. */
+static int refused_status(const weir_registry *registry, const weir_order *order,
+                          weir_status status) {
+  bool unknown = !order->brings_rule &&
+                 weir_registry_find(registry, order->limiter, order->limiter_length) == NULL &&
+                 weir_registry_find_group(registry, order->limiter, order->limiter_length) == NULL;
+  if (unknown) return 404;
+  return weir_status_classify(status) == WEIR_CLASS_CALLER ? 400 : 503;
+}
+
 /* Queues the answer; or false: *refusal is the answer. */
+static bool ask_order(weir_connection *connection, unsigned format, weir_order *order,
+                      weir_http_refusal *refusal) {
+  weir_turn *turn = &connection->loop->turn;
+  weir_status status;
+  char client[WEIR_KEPT_CLIENT_BYTES];
+  if (weir_order_is(order, WEIR_VERB_HOLDS)) {
+    weir_connection_describe(connection, "", client);
+    order->client = client;
+  }
+  uint32_t answer = order->keys != NULL
+                        ? weir_groups_add(turn, order, format, &status, &refusal->why)
+                        : weir_turn_add_order(turn, order, format, &status, &refusal->why);
+  if (status == WEIR_OK) {
+    weir_connection_queue(connection, answer);
+    if (order->keys != NULL) connection->share = 1; /* the last of this turn */
+    return true;
+  }
+  refusal->status = refused_status(turn->registry, order, status);
+  return false;
+}
+
+/* The same of whatever is asked. */
 static bool ask(weir_connection *connection, const weir_http_request *request, unsigned format,
                 weir_http_call *call, weir_http_refusal *refusal) {
-  weir_turn *turn = &connection->loop->turn;
-  const weir_config *config = turn->registry->config;
-  bool of_limit = weir_http_is_limit(request);
-  /* A request that changes counts must be meant: not sent by a page that a person looks at. */
-  if ((of_limit || (weir_http_is(request->method, "POST") && !weir_http_is_check(request))) &&
-      !weir_serve_is_from_here(connection, request, false, refusal))
+  const weir_config *config = connection->loop->turn.registry->config;
+  if (!may_change(connection, request, refusal) || !weir_http_read_call(request, call, refusal))
     return false;
-  if (of_limit && !connection->port->config->sets_limits) {
-    *refusal = (weir_http_refusal){403, {"/limits is off: sets_limits of this listener"}};
-    return false;
-  }
-  if (!weir_http_read_call(request, call, refusal)) return false;
   if (call->envoy != NULL) {
     weir_envoy_refusal why;
     if (weir_serve_ask_envoy(connection, call->envoy, format, WEIR_TURN_NO_END, &why)) return true;
@@ -191,32 +226,10 @@ static bool ask(weir_connection *connection, const weir_http_request *request, u
     *refusal = (weir_http_refusal){404, {"/throttle is off: throttle.throttlecrab"}};
     return false;
   }
-  if (!weir_order_may_say(weir_order_claims(call->order.says), connection->port->config,
-                          &refusal->why))
-    return false;
-  if (!find_key(connection, request, call, refusal)) return false;
-  weir_status status;
-  char client[WEIR_KEPT_CLIENT_BYTES];
-  if (weir_order_is(&call->order, WEIR_VERB_HOLDS)) {
-    weir_connection_describe(connection, "", client);
-    call->order.client = client;
-  }
-  uint32_t answer = call->order.keys != NULL
-                        ? weir_groups_add(turn, &call->order, format, &status, &refusal->why)
-                        : weir_turn_add_order(turn, &call->order, format, &status, &refusal->why);
-  if (status == WEIR_OK) {
-    weir_connection_queue(connection, answer);
-    if (call->order.keys != NULL) connection->share = 1; /* the last of this turn */
-    return true;
-  }
-  const weir_order *asked = &call->order;
-  bool unknown =
-      !asked->brings_rule &&
-      weir_registry_find(turn->registry, asked->limiter, asked->limiter_length) == NULL &&
-      weir_registry_find_group(turn->registry, asked->limiter, asked->limiter_length) == NULL;
-  bool caller = weir_status_classify(status) == WEIR_CLASS_CALLER;
-  refusal->status = unknown ? 404 : caller ? 400 : 503;
-  return false;
+  return weir_order_may_say(weir_order_claims(call->order.says), connection->port->config,
+                            &refusal->why) &&
+         find_key(connection, request, call, refusal) &&
+         ask_order(connection, format, &call->order, refusal);
 }
 
 /* An id that stands there twice names nothing. Without a log of denials it is not looked for. */

@@ -234,28 +234,31 @@ static bool can_be_over(const weir_part *part) {
   return part->is_limited && !part->rate.is_unlimited && !part->gives_back && !part->shadow;
 }
 
+static part_role role_of(const weir_part *part, bool shares_quota) {
+  if (!part->is_limited || part->limiter == NULL) return ROLE_NONE;
+  if (part->hits == 0 || part->gives_back || shares_quota) return ROLE_ALONE;
+  return part->shadow ? ROLE_BEHIND : ROLE_OF_SET;
+}
+
 /* Where several have quota_mode none is over alone, so they are not of the set. Where one is over
  * whatever its store says, the set is only looked at. */
 static void plan_set(const weir_domain *domain, weir_part *parts, size_t count,
                      part_role roles[PARTS_MOST]) {
   size_t quotas = 0, members = 0, behind = 0;
-  bool is_over = false;
+  bool together = domain != NULL && domain->config->together, is_over = false;
   for (size_t i = 0; i < count; i++)
     quotas += parts[i].quota && can_be_over(&parts[i]);
   for (size_t i = 0; i < count; i++) {
     const weir_part *part = &parts[i];
-    bool is_asked = part->is_limited && part->limiter != NULL;
-    bool is_alone = part->hits == 0 || part->gives_back || (part->quota && quotas > 1);
-    roles[i] = !is_asked ? ROLE_NONE : is_alone ? ROLE_ALONE : ROLE_OF_SET;
-    if (roles[i] == ROLE_OF_SET && part->shadow) roles[i] = ROLE_BEHIND;
+    bool shares_quota = part->quota && quotas > 1;
+    roles[i] = role_of(part, shares_quota);
     members += roles[i] == ROLE_OF_SET;
     behind += roles[i] == ROLE_BEHIND;
-    is_over |= can_be_over(part) && part->limiter == NULL && !(part->quota && quotas > 1);
+    is_over |= can_be_over(part) && part->limiter == NULL && !shares_quota;
   }
-  bool is_set = domain != NULL && domain->config->together &&
-                domain->config->algorithm != WEIR_CONFIG_PLACES && members > 0 &&
+  bool is_set = together && domain->config->algorithm != WEIR_CONFIG_PLACES && members > 0 &&
                 members + behind > 1 && !is_over;
-  bool looks = domain != NULL && domain->config->together && is_over;
+  bool looks = together && is_over;
   for (size_t i = 0; i < count && !is_set; i++) {
     if (roles[i] == ROLE_NONE || roles[i] == ROLE_ALONE) continue;
     roles[i] = looks && roles[i] == ROLE_OF_SET ? ROLE_LOOKED : ROLE_ALONE;
