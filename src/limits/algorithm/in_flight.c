@@ -225,19 +225,31 @@ static void in_flight_left(weir_rule_state *r, const weir_operation *operation) 
   if (memory->epoch == index) memory->count[NOW] = stays;
 }
 
+/* What was read stays with the key. */
+static void in_flight_remember(weir_rule_state *r) {
+  const in_flight_state *state = r->state;
+  in_flight_memory *memory = r->memory;
+  memory->known = state->read[NOW];
+  memory->of_next = state->read[NEXT];
+  memory->epoch = state->epoch;
+  memory->count[NOW] = state->count[NOW];
+  memory->count[NEXT] = state->count[NEXT];
+  memory->read_us = r->frame->clock_us;
+}
+
 /* What stands in a counter, without one's own addition. */
 static void in_flight_answer(weir_rule_state *r, const weir_operation *operation) {
   in_flight_state *state = r->state;
-  in_flight_memory *memory = r->memory;
   bool adds = operation->kind == WEIR_ADD;
   int64_t index = operation->counter.index;
   if (r->frame->phase == WEIR_PHASE_RENEW) {
-    if (adds) state->paid[NEXT] = true;
-    if (adds) state->count[NEXT] = weir_count_of(weir_stored_before(operation));
+    if (!adds) return;
+    state->paid[NEXT] = true;
+    state->count[NEXT] = weir_count_of(weir_stored_before(operation));
     return;
   }
   if (operation->kind == WEIR_SUB) in_flight_left(r, operation);
-  int64_t own = own_in(memory, index);
+  int64_t own = own_in(r->memory, index);
   if ((!adds && operation->kind != WEIR_GET) || index < state->epoch || index > state->epoch + 1)
     return;
   int which = (int)(index - state->epoch);
@@ -245,18 +257,15 @@ static void in_flight_answer(weir_rule_state *r, const weir_operation *operation
   state->count[which] = count;
   state->read[which] = true;
   if (which == NOW) in_flight_learn(r, own, adds ? held_until_entry(r, index, count) : count);
-  if (adds) state->paid[which] = true;
-  if (adds) state->to = index;
+  if (adds) {
+    state->paid[which] = true;
+    state->to = index;
+  }
   if (adds && which == NOW) {
     r->charged = true;
     state->ahead = state->ahead || in_flight_is_run_up(r, index, r->frame->clock_us);
   }
-  memory->known = state->read[NOW];
-  memory->of_next = state->read[NEXT];
-  memory->epoch = state->epoch;
-  memory->count[NOW] = state->count[NOW];
-  memory->count[NEXT] = state->count[NEXT];
-  memory->read_us = r->frame->clock_us;
+  in_flight_remember(r);
   weir_expect_compare(r, index, count);
 }
 

@@ -462,18 +462,10 @@ static void quota_store(weir_rule_state *r, const weir_known *known, bool afresh
   }
 }
 
-/* A count that was read, or an addition's total without its own cost. What a settlement has taken off is
- * the last that it does: the total is what there is. */
-static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
+/* A count that was read, or an addition's total without its own cost. */
+static void quota_answer_count(weir_rule_state *r, const weir_operation *operation) {
   quota_state *state = r->state;
   quota_memory *memory = r->memory;
-  if (operation->counter.place == WEIR_PLACE_OPEN) {
-    quota_answer_open(r, operation);
-    return;
-  }
-  if (operation->kind != WEIR_GET && operation->kind != WEIR_ADD &&
-      !(operation->kind == WEIR_SUB && r->frame->settles))
-    return;
   int64_t stored = weir_stored_before(operation);
   bool lost = operation->outcome == WEIR_ABSENT || weir_count_is_lost(r->rule, stored);
   bool asked = operation->kind == WEIR_GET && state->opens[OWN] != UNREAD; /* for the name, too */
@@ -489,6 +481,16 @@ static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
   }
   if (quota_is_held(r, state->start_us)) weir_expect_found(r, state->start_us, count);
   state->count = memory->count = count;
+}
+
+/* What a settlement has taken off is the last that it does: the total is what there is. */
+static void quota_answer(weir_rule_state *r, const weir_operation *operation) {
+  bool reads = operation->kind == WEIR_GET || operation->kind == WEIR_ADD;
+  bool settles = operation->kind == WEIR_SUB && r->frame->settles;
+  if (operation->counter.place == WEIR_PLACE_OPEN)
+    quota_answer_open(r, operation);
+  else if (reads || settles)
+    quota_answer_count(r, operation);
 }
 
 /* --- a plain charge ----------------------------------------------------------------------------
