@@ -333,6 +333,22 @@ static weir_http_text find_violated(const weir_reply *reply,
   return violated;
 }
 
+/* Fields of a check alone: in other answers the body has them. */
+static void write_check_fields(const weir_reply *reply, weir_bytes *out) {
+  char stamps[WEIR_REPLY_STAMPS_BYTES], name[WEIR_PLACE_NAME_BYTES];
+  size_t stamps_length = weir_reply_write_stamps(reply, stamps);
+  if (stamps_length > 0) {
+    weir_bytes_text(out, "Weir-Stamp: ");
+    weir_bytes_add(out, stamps, stamps_length);
+    weir_bytes_text(out, "\r\n");
+  }
+  if (reply->decision != NULL && reply->kind == WEIR_REPLY_HELD) {
+    weir_bytes_text(out, "Weir-Place: ");
+    weir_bytes_add(out, name, weir_place_name_write(&reply->is.held.place, name));
+    weir_bytes_text(out, "\r\n");
+  }
+}
+
 void weir_http_answer(const weir_order *order, unsigned format,
                       const weir_config_listener *listener, const weir_reply *reply,
                       weir_bytes *out) {
@@ -346,8 +362,7 @@ void weir_http_answer(const weir_order *order, unsigned format,
     return;
   }
   bool checks = order->form == WEIR_HTTP_CHECK;
-  bool decides = reply->decision != NULL;
-  bool denies = checks && decides && !reply->decision->allowed;
+  bool denies = checks && reply->decision != NULL && !reply->decision->allowed;
   int status = denies ? listener->denied_status : 200;
   begin(status, format, out);
   weir_http_field fields[WEIR_HTTP_FIELDS_MOST];
@@ -355,19 +370,7 @@ void weir_http_answer(const weir_order *order, unsigned format,
     write_group_fields(reply, out);
   else
     write_fields(fields, make_fields(reply, reply->decision, fields), out);
-  char stamps[WEIR_REPLY_STAMPS_BYTES];
-  size_t stamps_length = weir_reply_write_stamps(reply, stamps);
-  if (checks && stamps_length > 0) { /* else they stand in the body */
-    weir_bytes_text(out, "Weir-Stamp: ");
-    weir_bytes_add(out, stamps, stamps_length);
-    weir_bytes_text(out, "\r\n");
-  }
-  if (checks && decides && reply->kind == WEIR_REPLY_HELD) {
-    char name[WEIR_PLACE_NAME_BYTES];
-    weir_bytes_text(out, "Weir-Place: ");
-    weir_bytes_add(out, name, weir_place_name_write(&reply->is.held.place, name));
-    weir_bytes_text(out, "\r\n");
-  }
+  if (checks) write_check_fields(reply, out);
   if (denies)
     write_problem("https://iana.org/assignments/http-problem-types#quota-exceeded",
                   "Request cannot be satisfied as assigned quota has been exceeded", status,

@@ -46,42 +46,49 @@ static bool is_same(weir_http_text a, weir_http_text b) {
   return a.length == b.length && strncasecmp(a.bytes, b.bytes, a.length) == 0;
 }
 
-/* Whether the host that a request names is one of this server's: loopback, one of its hosts, or the
- * address where it listens. A server that listens at all of its host's addresses has each of them: no
- * name is turned to another address there, as a name could be. */
-static bool is_host(weir_http_text host, const weir_config_listener *listener,
-                    const struct sockaddr_storage *own) {
-  const struct sockaddr_in *own_v4 = (const void *)own;
-  const struct sockaddr_in6 *own_v6 = (const void *)own;
-  if (own->ss_family != AF_INET && own->ss_family != AF_INET6)
-    return true; /* no browser gets there */
-
-  /* Without its port, and an address of IPv6 without its brackets. */
+/* The host without its port, and an address of IPv6 without its brackets. */
+static weir_http_text host_name(weir_http_text host) {
   bool is_v6 = host.length > 0 && host.bytes[0] == '[';
   const char *end = memchr(host.bytes, is_v6 ? ']' : ':', host.length);
   weir_http_text name = host;
   if (end != NULL) name.length = (size_t)(end - host.bytes);
-  if (is_v6) name = (weir_http_text){name.bytes + 1, name.length - 1};
-  if (weir_http_is(name, "localhost")) return true;
-  for (size_t i = 0; i < listener->host_count; i++)
-    if (weir_http_is(name, listener->hosts[i])) return true;
+  return is_v6 ? (weir_http_text){name.bytes + 1, name.length - 1} : name;
+}
 
-  char text[ADDRESS_TEXT_BYTES];
+/* Whether an address is `own`, or that is all of the host's. */
+static bool is_own_address(const char *text, const struct sockaddr_storage *own) {
+  const struct sockaddr_in *own_v4 = (const void *)own;
+  const struct sockaddr_in6 *own_v6 = (const void *)own;
   struct sockaddr_in v4 = {.sin_family = AF_INET};
   struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
-  if (name.length >= sizeof text) return false;
-  memcpy(text, name.bytes, name.length);
-  text[name.length] = '\0';
   bool reads_v4 = inet_pton(AF_INET, text, &v4.sin_addr) == 1;
   bool reads_v6 = !reads_v4 && inet_pton(AF_INET6, text, &v6.sin6_addr) == 1;
   if (!reads_v4 && !reads_v6) return false;
-  const void *asked = reads_v4 ? (const void *)&v4 : &v6;
-  if (weir_config_is_local(asked)) return true;
+  if (weir_config_is_local(reads_v4 ? (const void *)&v4 : &v6)) return true;
   if (own->ss_family == AF_INET)
     return own_v4->sin_addr.s_addr == htonl(INADDR_ANY) ||
            (reads_v4 && v4.sin_addr.s_addr == own_v4->sin_addr.s_addr);
   return IN6_IS_ADDR_UNSPECIFIED(&own_v6->sin6_addr) ||
          (reads_v6 && memcmp(&v6.sin6_addr, &own_v6->sin6_addr, sizeof v6.sin6_addr) == 0);
+}
+
+/* Whether the host that a request names is one of this server's: loopback, one of its hosts, or the
+ * address where it listens. A server that listens at all of its host's addresses has each of them: no
+ * name is turned to another address there, as a name could be. */
+static bool is_host(weir_http_text host, const weir_config_listener *listener,
+                    const struct sockaddr_storage *own) {
+  if (own->ss_family != AF_INET && own->ss_family != AF_INET6)
+    return true; /* no browser gets there */
+  weir_http_text name = host_name(host);
+  if (weir_http_is(name, "localhost")) return true;
+  for (size_t i = 0; i < listener->host_count; i++)
+    if (weir_http_is(name, listener->hosts[i])) return true;
+
+  char text[ADDRESS_TEXT_BYTES];
+  if (name.length >= sizeof text) return false;
+  memcpy(text, name.bytes, name.length);
+  text[name.length] = '\0';
+  return is_own_address(text, own);
 }
 
 /* That of a page which this server has sent: behind a proxy it may have come by https. */
