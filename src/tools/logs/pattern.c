@@ -112,6 +112,17 @@ static const char *read_nginx(const char *at, int *means) {
   return name + length + braced;
 }
 
+static bool may_follow(const weir_access_piece *piece, const weir_access_piece *last,
+                       const weir_access_format *format, weir_message *message) {
+  if (format->count == WEIR_ACCESS_PIECES_MOST) {
+    weir_message_set(message, "up to %d fields and texts are accepted", WEIR_ACCESS_PIECES_MOST);
+    return false;
+  }
+  if (!piece->is_field || last == NULL || !last->is_field) return true;
+  weir_message_set(message, "two fields need a text between them");
+  return false;
+}
+
 bool weir_access_format_read(const char *pattern, weir_access_format *format,
                              weir_message *message) {
   bool has_time = false;
@@ -143,14 +154,7 @@ bool weir_access_format_read(const char *pattern, weir_access_format *format,
       }
     }
 
-    if (format->count == WEIR_ACCESS_PIECES_MOST) {
-      weir_message_set(message, "up to %d fields and texts are accepted", WEIR_ACCESS_PIECES_MOST);
-      return false;
-    }
-    if (piece.is_field && last != NULL && last->is_field) {
-      weir_message_set(message, "two fields need a text between them");
-      return false;
-    }
+    if (!may_follow(&piece, last, format, message)) return false;
     bool is_time = piece.is_field && piece.means >= TIME_BRACKETS && piece.means <= TIME_SECONDS;
     has_time |= is_time;
     if (is_time) format->tells_begin = !ends; /* of several the last is read last */

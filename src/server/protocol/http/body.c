@@ -69,10 +69,14 @@ static bool read_texts(const json_t *list, weir_order_key *texts, size_t *length
 }
 _Static_assert(WEIR_CONFIG_MEMBERS_MOST == 8, "as accepted() says");
 
-static bool read_member(const weir_http_member *wanted, json_t *value) {
+static bool is_list_of_objects(const json_t *value) {
   bool are_objects = json_is_array(value);
   for (size_t i = 0; are_objects && i < json_array_size(value); i++)
     are_objects = json_is_object(json_array_get(value, i));
+  return are_objects;
+}
+
+static bool read_member(const weir_http_member *wanted, json_t *value) {
   if (wanted->text != NULL && json_is_string(value) &&
       (json_string_length(value) > 0 || !wanted->needed)) {
     *wanted->text = json_string_value(value);
@@ -81,7 +85,7 @@ static bool read_member(const weir_http_member *wanted, json_t *value) {
     *wanted->number = json_integer_value(value);
   } else if (wanted->flag != NULL && json_is_boolean(value)) {
     *wanted->flag = json_is_true(value);
-  } else if (wanted->list != NULL && are_objects) {
+  } else if (wanted->list != NULL && is_list_of_objects(value)) {
     *wanted->list = value;
   } else if (wanted->object != NULL && json_is_object(value)) {
     *wanted->object = value;
