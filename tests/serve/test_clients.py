@@ -59,6 +59,21 @@ class Clients(Programs):
     def test_python(self):
         self.assertEqual(self.run_it(DEBIAN_PYTHON, "-c", self.block("python")), "0 16 15 -1 2\n1 2\n[0, 0]\n")
 
+    def test_python_with_a_transaction(self):
+        """As a pipeline of redis-py is, unless told: it is an error, and nothing of it is charged."""
+        program = self.on_ports("""
+import redis
+limits = redis.Redis(port=6380)
+pipeline = limits.pipeline()
+for _ in range(2):
+    pipeline.execute_command("CL.THROTTLE", "transaction", 15, 1, 86400)
+try:
+    print(pipeline.execute())
+except redis.exceptions.ExecAbortError as error:
+    print(str(error).split(":")[0], limits.execute_command("CL.THROTTLE", "transaction", 15, 1, 86400)[2])
+""")
+        self.assertEqual(self.run_it(DEBIAN_PYTHON, "-c", program), "Transaction discarded 15\n")
+
     def test_python_with_many_threads(self):
         """A client of Python is a pool: each thread at work has a connection."""
         program = self.on_ports("""

@@ -141,8 +141,24 @@ class Resp(unittest.TestCase):
         self.assertEqual(self.fields("WEIR.TAKE", "listed", "same")["remaining"], 2)
 
     def test_an_unknown_command_is_named(self):
-        for name, told in (("MULTI", "MULTI"), ("get", "get"), ("x" * 99, "x" * 64), ("a\r\nb\xff", "a??b?"), ("", "")):
+        for name, told in (("WATCH", "WATCH"), ("get", "get"), ("x" * 99, "x" * 64), ("a\r\nb\xff", "a??b?"), ("", "")):
             self.assertEqual(self.ask(name, "secret"), "-ERR unknown command '%s'" % told)
+
+    def test_a_transaction_is_discarded_and_charges_nothing(self):
+        """Clients send all of one at once, many of them unasked, and read later that there is none."""
+        take = command("WEIR.TAKE", "api", "transaction")
+        for _ in range(2):
+            self.client.send(command("MULTI") + take * 3 + command("CL.THROTTLE", "transaction", 9, 1, 60) + command("EXEC"))
+            self.assertEqual([self.client.reply() for _ in range(5)], ["+OK"] + ["+QUEUED"] * 4)
+            self.assertRegex(self.client.reply(), "^-EXECABORT Transaction discarded")
+        self.client.send(command("multi") + take + command("MULTI") + command("NO") + take + command("DISCARD") + command("PING"))
+        self.assertEqual([self.client.reply() for _ in range(7)],
+                         ["+OK", "+QUEUED", "-ERR MULTI calls can not be nested", "-ERR unknown command 'NO'", "+QUEUED", "+OK", "+PONG"])
+        self.client.send(command("MULTI") + take + command("RESET") + command("PING") + command("EXEC") + command("DISCARD"))
+        self.assertEqual([self.client.reply() for _ in range(6)],
+                         ["+OK", "+QUEUED", "+RESET", "+PONG", "-ERR EXEC without MULTI", "-ERR DISCARD without MULTI"])
+        self.assertEqual(self.fields("WEIR.PEEK", "api", "transaction")["remaining"], 3)
+        self.assertEqual(self.ask("CL.THROTTLE", "transaction", 9, 1, 60)[2], 9)
 
     def test_info_says_its_role(self):
         """Some clients look for a primary."""

@@ -331,12 +331,35 @@ static weir_resp_outcome run_with_rule(const weir_resp_call *call) {
   return WEIR_RESP_ASKS;
 }
 
+/* There are no transactions. But clients send what stands in one together, and read of it later: so nothing of it
+ * may be decided, lest it be charged for an error. It is discarded in Redis's words, as one that has failed. */
+static weir_resp_outcome run_multi(const weir_resp_call *call) {
+  if (call->session->discards) return refuse(call, "MULTI calls can not be nested");
+  call->session->discards = true;
+  return say(call, "+OK\r\n");
+}
+
+static weir_resp_outcome run_exec(const weir_resp_call *call) {
+  if (!call->session->discards) return refuse(call, "EXEC without MULTI");
+  call->session->discards = false;
+  return say(call,
+             "-EXECABORT Transaction discarded: there are none here, and nothing of it was "
+             "decided; a pipeline without MULTI is accepted\r\n");
+}
+
+static weir_resp_outcome run_discard(const weir_resp_call *call) {
+  if (!call->session->discards) return refuse(call, "DISCARD without MULTI");
+  call->session->discards = false;
+  return say(call, "+OK\r\n");
+}
+
 /* --- the table ---------------------------------------------------------------------------------- */
 
 typedef struct command {
   const char *name;
   size_t least, most; /* arguments, its name included */
   bool anybody;       /* also without a credential */
+  bool at_once;       /* also behind MULTI */
   weir_resp_outcome (*run)(const weir_resp_call *call);
   enum form form;
   const char *says; /* without run(): always the same, */
@@ -357,15 +380,18 @@ static const command commands[] = {
     {"ECHO", 2, 2, false, .run = run_ping},
     {"AUTH", 2, 3, true, .run = run_auth},
     {"HELLO", 1, MOST, true, .run = run_hello},
-    {"QUIT", 1, 1, true, .says = "+OK\r\n", .outcome = WEIR_RESP_LEAVES},
+    {"MULTI", 1, 1, false, true, .run = run_multi},
+    {"EXEC", 1, 1, false, true, .run = run_exec},
+    {"DISCARD", 1, 1, false, true, .run = run_discard},
+    {"QUIT", 1, 1, true, true, .says = "+OK\r\n", .outcome = WEIR_RESP_LEAVES},
     {"SELECT", 2, 2, false, .run = run_select},
     {"CLIENT", 2, MOST, false, .run = run_client},
-    {"RESET", 1, 1, true, .run = run_reset},
+    {"RESET", 1, 1, true, true, .run = run_reset},
     {"CLUSTER", 2, MOST, false, .says = NO_CLUSTER, .outcome = WEIR_RESP_ANSWERED},
     {"COMMAND", 1, MOST, false, .says = "*0\r\n", .outcome = WEIR_RESP_ANSWERED},
     {"INFO", 1, MOST, false, .says = "", .outcome = WEIR_RESP_INFO},
-    {"POST", 1, MOST, true, .says = NO_HTTP, .outcome = WEIR_RESP_LEAVES},
-    {"HOST:", 1, MOST, true, .says = NO_HTTP, .outcome = WEIR_RESP_LEAVES},
+    {"POST", 1, MOST, true, true, .says = NO_HTTP, .outcome = WEIR_RESP_LEAVES},
+    {"HOST:", 1, MOST, true, true, .says = NO_HTTP, .outcome = WEIR_RESP_LEAVES},
 };
 
 bool weir_resp_shows_credential(const weir_resp_request *request) {
@@ -441,6 +467,7 @@ weir_resp_outcome weir_resp_run(weir_resp_session *session, const weir_resp_serv
     weir_bytes_format(out, "-ERR wrong number of arguments for '%s' command\r\n", found->name);
     return WEIR_RESP_ANSWERED;
   }
+  if (session->discards && !found->at_once) return say(&asked, "+QUEUED\r\n");
   asked.form = found->form;
   if (found->run != NULL) return found->run(&asked);
   weir_bytes_text(out, found->says);

@@ -76,6 +76,7 @@ typedef struct weir_resp_session {
   char name[WEIR_RESP_NAME_MOST + 1];
   bool known;    /* has shown a credential, or need not */
   bool speaks_3; /* RESP3, since HELLO 3; else RESP2 */
+  bool discards; /* since MULTI: nothing is carried out before its end */
 } weir_resp_session;
 
 /* A command's view of its server. */
