@@ -547,6 +547,39 @@ class Texts(unittest.TestCase):
         with self.assertRaises(weir.Error):
             weir.web.Gate(store(), "5 per fortnight")
 
+    def test_an_application_that_says_its_status_late(self):
+        """A generator of WSGI runs when its server asks for bytes: what it raises then is a failure as well."""
+        closed = []
+
+        def app(environ, start_response):
+            try:
+                if environ["fails"]:
+                    raise RuntimeError("late")
+                start_response("200 OK", [])
+                yield b"a"
+                yield b"b"
+            finally:
+                closed.append(environ["fails"])
+        limited = weir.wsgi.Limit(app, store(), "2/1h", skip_failed=True)
+
+        def asked(fails):
+            said = []
+            body = limited({"REQUEST_METHOD": "GET", "REMOTE_ADDR": "192.0.2.1", "fails": fails},
+                           lambda status, lines, *error: said.append((status[:3], dict(lines))))
+            try:
+                return b"".join(body), said
+            finally:
+                if hasattr(body, "close"):
+                    body.close()
+        for _ in range(5):
+            self.assertRaises(RuntimeError, asked, True)
+        for left in (1, 0):
+            body, ((status, fields),) = asked(False)
+            self.assertEqual((body, status), (b"ab", "200"))
+            self.assertIn(f"r={left};", fields["RateLimit"])
+        self.assertEqual(asked(False)[1][0][0], "429")
+        self.assertEqual(closed, [True] * 5 + [False] * 2)
+
     def test_a_method_in_other_words_is_the_same(self):
         """Views of GET answer HEAD, and Django's and Flask's take a method in any case, as servers pass it on."""
         for named, asked in (("GET", ("GET", "HEAD", "get", "head")), ("post", ("POST", "post", "Post"))):

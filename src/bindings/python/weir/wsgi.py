@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Union
 
 from .store import Store
-from .web import Gate, Rule, Seen
+from .web import Gate, Passed, Rule, Seen
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -32,6 +32,17 @@ class Limit:
         self.app = app
         self.gate = Gate(store, rule, **options)
 
+    def _begun_later(self, body: Iterable[bytes], passed: Passed) -> Iterable[bytes]:
+        """What an application answers that says its status with its first bytes, as a generator does."""
+        try:
+            yield from body
+        except Exception:
+            self.gate.finish(passed, 500)
+            raise
+        finally:
+            if hasattr(body, "close"):
+                body.close()
+
     def __call__(self, environ: Any, start_response: Callable[..., Any]) -> Iterable[bytes]:
         passed = self.gate.ask(seen_of(environ))
         if passed is None:
@@ -44,10 +55,11 @@ class Limit:
         refusal = passed.refusal
         if refusal is None:
             try:
-                return self.app(environ, start)
+                body = self.app(environ, start)
             except Exception:
                 self.gate.finish(passed, 500)
                 raise
+            return body if passed.is_finished else self._begun_later(body, passed)
         if self.gate.on_denied is not None:
             answer: Iterable[bytes] = self.gate.on_denied(environ, refusal)(environ, start)
             return answer
