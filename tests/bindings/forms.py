@@ -17,6 +17,7 @@ import textwrap
 import threading
 import time
 import unittest
+import warnings
 
 import django
 import flask
@@ -546,6 +547,20 @@ class Texts(unittest.TestCase):
                          "sliding-window:5/1m,name=n;quota:9/1d,name=n")
         with self.assertRaises(weir.Error):
             weir.web.Gate(store(), "5 per fortnight")
+
+    def test_a_function_that_would_be_awaited(self):
+        """A coroutine is true: a limit with such an exempt would limit nobody."""
+        async def later(request=None):
+            return False
+        for name in ("key", "cost", "exempt", "enabled", "message", "on_denied"):
+            for limit in (weir.web.Gate, lambda *which, **options: weir.flask.Limits(which[0])(which[1], **options)(len)):
+                with self.assertRaisesRegex(TypeError, f"{name} is a function that answers at once"):
+                    limit(store(), "5/1m", **{name: later})
+        gate = weir.web.Gate(store(), "5/1m", exempt=lambda request: later(request))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it was never awaited
+            with self.assertRaisesRegex(TypeError, "exempt answered with what is to be awaited"):
+                gate.ask(weir.web.Seen(None, "GET", "192.0.2.1", None, ""))
 
     def test_an_application_that_says_its_status_late(self):
         """A generator of WSGI runs when its server asks for bytes: what it raises then is a failure as well."""

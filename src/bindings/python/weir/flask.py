@@ -21,7 +21,7 @@ from flask import Blueprint, after_this_request, current_app, request
 from werkzeug.exceptions import BadRequest, ServiceUnavailable, TooManyRequests
 
 from .store import Store
-from .web import Gate, Refusal, Rule, Seen, name_of, opened, short
+from .web import Gate, Refusal, Rule, Seen, name_of, opened, refuse_async, short
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -75,6 +75,7 @@ class Limits:
 
     def _gate(self, rule: Rule, options: Any, derived: Optional[str], purpose: Any) -> Gate:
         options = {**self.options, **options}
+        refuse_async({"rule": rule, **options})
         for name in ("key", "exempt", "cost", "class_", "limit", "tenant", "on_denied"):
             if callable(options.get(name)):
                 options[name] = without_request(options[name])

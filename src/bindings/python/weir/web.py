@@ -127,6 +127,13 @@ def is_async(function: Any) -> bool:
     return not isinstance(inner, type) and inspect.iscoroutinefunction(getattr(inner, "__call__", None))
 
 
+def refuse_async(options: Any) -> None:
+    """A limit asks its functions and awaits none: what exempt would give is true, so that nobody were limited."""
+    for name, value in options.items():
+        if callable(value) and is_async(value):
+            raise TypeError(f"{name} is a function that answers at once, not an asynchronous one")
+
+
 def short(name: str) -> str:
     """As a rule takes it, and no longer than that."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", name)
@@ -269,6 +276,8 @@ class Gate:
         self.key, self.cost, self.exempt, self.enabled, self.style = key, cost, exempt, enabled, style
         if isinstance(methods, str):
             raise TypeError(f"methods is a list of them, as [{methods!r}], not str")
+        refuse_async({"rule": rule, "key": key, "cost": cost, "class_": class_, "limit": limit, "tenant": tenant, "exempt": exempt,
+                      "enabled": enabled, "message": message, "on_denied": on_denied})
         for what, value in (("key", key), ("exempt", exempt), ("on_denied", on_denied)):
             if value is not None and not callable(value):
                 raise TypeError(f"{what} is a function of the request, not {type(value).__name__}")
@@ -322,7 +331,10 @@ class Gate:
         enabled = self.enabled() if callable(self.enabled) else self.enabled
         if not enabled or (self.methods is not None and seen.method.upper() not in self.methods):
             return None
-        if self.exempt is not None and self.exempt(seen.request):
+        exempts = self.exempt is not None and self.exempt(seen.request)
+        if inspect.isawaitable(exempts):
+            raise TypeError("exempt answered with what is to be awaited: it must say true or false")
+        if exempts:
             return None
         rule = self.rule(seen.request) if callable(self.rule) else self.rule
         if rule is None:
