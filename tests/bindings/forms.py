@@ -473,6 +473,17 @@ class Flask(Forms):
             self.assertEqual(self.statuses(client, path, 3), [200] * 3, path)
         self.assertEqual(self.statuses(client, "/limited", 2), [200, 429])
 
+    def test_an_answer_that_an_application_keeps_stays_as_it_is(self):
+        app, limit, kept = flask.Flask("keeps"), weir.flask.Limits(store()), flask.Response("kept")
+        limit.all(app, "9/1h", exempt=lambda: flask.request.path == "/free")
+        app.get("/limited")(limit("5/1h")(lambda: kept))
+        app.add_url_rule("/free", "free", lambda: kept)
+        client = app.test_client()
+        for i in range(3):
+            said = client.get("/limited").headers.getlist("RateLimit")
+            self.assertEqual([each.split(";")[1] for each in said], [f"r={8 - i}", f"r={4 - i}"])
+        self.assertNotIn("RateLimit", client.get("/free").headers)
+
     def test_what_on_denied_says_of_fields_is_said_once(self):
         app = flask.Flask("shop")
         limit = weir.flask.Limits(store(), on_denied=lambda refusal: flask.Response("no", 429, headers=refusal.fields))

@@ -14,6 +14,7 @@ name= is the same; so has a blueprint. A refusal is raised, as RateLimited: @app
 """
 from __future__ import annotations
 
+import copy
 import functools
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Set, Tuple, Union
 
@@ -128,6 +129,8 @@ class Limits:
 
         @after_this_request
         def tell(response: Any) -> Any:
+            response = copy.copy(response)  # an application may keep it, and answer it again
+            response.headers = response.headers.copy()
             for name, value in passed.fields.items():
                 if value not in response.headers.getlist(name):  # as on_denied may have said it
                     response.headers.add(name, value)
