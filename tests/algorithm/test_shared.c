@@ -233,6 +233,35 @@ static void what_is_denied_goes_back(void **state) {
   fake_close(world);
 }
 
+/* Each asks in a pool that has lent nothing, cell by cell, until it is told that it never fits. */
+static void who_is_told_to_wait_has_it_at_last(void **state) {
+  enum { CELLS = 30, COSTS = 28 /* what is above may not even be lent */ };
+  int admitted = 0, never = 0;
+  (void)state;
+  for (int n = 0; n < 3 * COSTS; n++) {
+    struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
+    const char *tenant = &"abz"[n % 3];
+    int64_t cost = 20 * (n / 3);
+    int cell = 0;
+    const weir_decision *decision = take(world, 0, tenant, cost + 1);
+    for (; !decision->allowed && decision->retry_after_us != WEIR_NEVER && cell < CELLS; cell++) {
+      world->now_us += decision->retry_after_us;
+      decision = take(world, 0, tenant, cost + 1);
+    }
+    if (cell == CELLS) fail_msg("%d of %s is told to wait for ever", (int)cost + 1, tenant);
+    bool is_never = !decision->allowed;
+    admitted += !is_never;
+    never += is_never;
+    for (cell = 0; is_never && cell < CELLS; cell++) {
+      world->now_us += SECOND;
+      assert_false(take(world, 1, tenant, cost + 1)->allowed);
+    }
+    fake_close(world);
+  }
+  assert_int_equal(admitted, 58);
+  assert_int_equal(never, 26);
+}
+
 /* Of what may be lent nothing is left. What is content with less has all of its floor, and the rest goes back. */
 static void what_is_content_with_less_has_its_floor(void **state) {
   (void)state;
@@ -1168,6 +1197,7 @@ int main(void) {
       cmocka_unit_test(has_a_floor_once_it_was_seen),
       cmocka_unit_test(a_stopped_tenant_is_told_once),
       cmocka_unit_test(what_is_denied_goes_back),
+      cmocka_unit_test(who_is_told_to_wait_has_it_at_last),
       cmocka_unit_test(what_is_content_with_less_has_its_floor),
       cmocka_unit_test(so_has_one_who_is_not_named),
       cmocka_unit_test(a_peek_beside_a_take_finds_what_it_finds_alone),

@@ -88,12 +88,17 @@ int64_t weir_division_next(int64_t before, int64_t own) {
   return weir_division_pack(division_weights(own), floors, room);
 }
 
+/* Where those who are stopped weigh 1 at least. */
+static int64_t highest_level(const weir_rule *rule) {
+  return INT64_C(3) * WEIR_LEVEL_PARTS * rule->limit / (INT64_C(2) * rule->cells);
+}
+
 /* Where nobody is stopped the level follows what is left over as if one tenant were, up to where that one could
  * have all. */
 int64_t weir_level_next(const weir_rule *rule, const weir_level_before *before) {
   int64_t parts = WEIR_LEVEL_PARTS;
   int64_t least = parts * rule->floor_of_cell / rule->weight_of_all;
-  int64_t most = 3 * parts * rule->limit / (INT64_C(2) * rule->cells);
+  int64_t most = highest_level(rule);
   int64_t aim = 102 * rule->limit / (INT64_C(100) * rule->cells); /* above L/N, the bound stops */
   int64_t gap = aim - before->used - before->missed;
   int64_t level = before->level > 0 ? before->level : least;
@@ -393,9 +398,22 @@ static int64_t lendable(const weir_rule_state *r) {
 }
 
 /* While less than half of what may be lent at once is lent, no level stops anybody. */
+static int64_t free_of(const weir_rule *rule, int64_t lendable) {
+  int64_t lent_most = rule->limit - rule->limit * rule->floors / 100;
+  return lent_most > 0 ? lendable - lent_most / 2 : 0;
+}
+
 static int64_t free_of_level(const weir_rule_state *r) {
-  int64_t lent_most = r->rule->limit - r->rule->limit * r->rule->floors / 100;
-  return lent_most > 0 ? lendable(r) - lent_most / 2 : 0;
+  return free_of(r->rule, lendable(r));
+}
+
+/* What a request never has is more than any level lets go, of a pool that has lent nothing. Where some are not named, or
+ * there are other limits, levels may be higher. */
+static bool never_fits(const weir_rule_state *r, int64_t cost) {
+  const weir_rule *rule = r->rule;
+  return rule->others == 0 && rule->most == 0 && cost > own_floor(r) &&
+         cost > weir_rule_floor(rule, asking(r)->weight) && cost > free_of(rule, rule->capacity) &&
+         cost > weir_level_most(highest_level(rule), weight_of(r));
 }
 
 static int64_t level_room(const weir_rule_state *r) {
@@ -453,10 +471,10 @@ static int64_t shared_count(weir_rule_state *r, int64_t cost) {
 static void shared_figures(const weir_rule_state *r, const weir_ask *ask, int64_t cost, bool denied,
                            weir_decision *decision) {
   int64_t end_us = (r->place + 1) * r->rule->cell_us;
-  (void)cost;
   decision->remaining = shared_room(r, ask);
   if (((const shared_state *)r->state)->recalls) decision->source = WEIR_SOURCE_LOCAL;
-  if (denied) decision->retry_after_us = end_us - r->frame->now_us;
+  if (denied)
+    decision->retry_after_us = never_fits(r, cost) ? WEIR_NEVER : end_us - r->frame->now_us;
   decision->reset_after_us = end_us + r->rule->period_us - r->frame->now_us;
 }
 
