@@ -224,6 +224,27 @@ static void a_stopped_tenant_is_told_once(void **state) {
   fake_close(world);
 }
 
+/* Until a cell is final room is left for its floors. Who was stopped before is let go then, by the process that knows of
+ * it as well as by another. */
+static void who_was_stopped_is_let_go_once_a_cell_is_final(void **state) {
+  (void)state;
+  for (int asks = 0; asks < 2; asks++) {
+    struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
+    while (take(world, 0, "b", 5)->allowed)
+      continue;
+    assert_true(take(world, 2, "c", 35)->allowed);
+    world->now_us += 510000;
+    assert_true(take(world, 0, "b", 10)->allowed);
+    assert_false(take(world, 0, "b", 5)->allowed);
+    assert_false(take(world, 0, "b", 5)->allowed);
+    assert_int_equal(world->clients[0].rounds, 1); /* by what it remembers */
+    world->now_us += FAKE_FINAL_US;
+    assert_true(take(world, asks, "b", 5)->allowed);
+    assert_false(take(world, 0, "b", 5)->allowed);
+    fake_close(world);
+  }
+}
+
 static void what_is_denied_goes_back(void **state) {
   (void)state;
   struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
@@ -1196,6 +1217,7 @@ int main(void) {
       cmocka_unit_test(who_has_no_floor_only_borrows),
       cmocka_unit_test(has_a_floor_once_it_was_seen),
       cmocka_unit_test(a_stopped_tenant_is_told_once),
+      cmocka_unit_test(who_was_stopped_is_let_go_once_a_cell_is_final),
       cmocka_unit_test(what_is_denied_goes_back),
       cmocka_unit_test(who_is_told_to_wait_has_it_at_last),
       cmocka_unit_test(what_is_content_with_less_has_its_floor),

@@ -970,14 +970,28 @@ static void plan_take_back(weir_rule_state *r) {
   plan_telling(r);
 }
 
-/* Whether the level stops all that is asked, as it did before in this cell: then it does until the cell ends,
- * and there is nothing more to be told. */
+/* Cells that were not final when they were read, and are by now, may hold less than was left for their floors. Whether
+ * so much less that no level stops anybody. */
+static bool may_be_free(const weir_rule_state *r) {
+  const weir_shared_memory *memory = r->memory;
+  int64_t final_us = r->frame->settings->final_us, old = 0;
+  for (int i = 0; i < r->rule->cells; i++) {
+    bool was = is_final(r->rule, memory->cells, memory->first, i, final_us);
+    bool is = r->frame->now_us >= (memory->first + i + 1) * r->rule->cell_us + final_us;
+    old += is && !was;
+  }
+  return old > 0 && free_of_level(r) + weir_rule_room_whole(old * room_of_cell(r)) > 0;
+}
+
+/* Whether the level stops all that is asked, as it did before in this cell: then it does until the cell ends, or one
+ * before is final, and there is nothing more to be told. */
 static bool is_stopped_again(const weir_rule_state *r) {
   const weir_shared_memory *memory = r->memory;
   int64_t most = unstopped_most(r), floor = own_floor(r) - memory->own;
   if (most < floor) most = floor;
   if (is_other(r) && !knows_others(r)) return false;
-  if (memory->told_cell != r->place || !r->frame->settings->cached_cells) return false;
+  if (memory->told_cell != r->place || !r->frame->settings->cached_cells || may_be_free(r))
+    return false;
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
     int64_t cost = claim->ask.up_to ? 1 : weir_claim_cost(claim, r->index);
     if (!weir_ask_is_ahead(&claim->ask) && cost <= most) return false;
@@ -989,6 +1003,7 @@ static bool is_stopped_again(const weir_rule_state *r) {
  * will find out, or the level stops it. */
 static bool is_clear(const weir_rule_state *r) {
   int64_t most = unstopped_most(r);
+  if (may_be_free(r)) return false;
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
     int64_t cost = weir_claim_cost(claim, r->index), least = claim->ask.up_to ? 1 : cost;
     if (weir_ask_is_ahead(&claim->ask)) continue;
