@@ -405,6 +405,21 @@ static void a_peek_beside_a_take_finds_what_it_finds_alone(void **state) {
   }
 }
 
+/* A look that knows less than was lent meanwhile lets no take be denied for one before it that does not fit either. */
+static void a_take_is_not_denied_for_one_that_is_denied(void **state) {
+  (void)state;
+  struct fake_world *world = open_world(rule_text, BEGIN + 500000, 1);
+  const weir_ask asks[BESIDE] = {{.cost = 250, .tenant_number = 'z'},
+                                 {.cost = 100, .tenant_number = 'z'}};
+  weir_verdict verdicts[BESIDE];
+  assert_false(take(world, 0, "z", 551)->allowed); /* by which it knows the pool, and looks first */
+  assert_true(take(world, 1, "y", 290)->allowed);
+  ask_both(world, 0, asks, true, verdicts);
+  assert_false(verdicts[0].decision.allowed);
+  assert_true(verdicts[1].decision.allowed);
+  fake_close(world);
+}
+
 /* What the peek rests on is read in the round of the charge. */
 static void a_peek_beside_a_floor_costs_no_round(void **state) {
   (void)state;
@@ -1223,6 +1238,7 @@ int main(void) {
       cmocka_unit_test(what_is_content_with_less_has_its_floor),
       cmocka_unit_test(so_has_one_who_is_not_named),
       cmocka_unit_test(a_peek_beside_a_take_finds_what_it_finds_alone),
+      cmocka_unit_test(a_take_is_not_denied_for_one_that_is_denied),
       cmocka_unit_test(a_peek_beside_a_floor_costs_no_round),
       cmocka_unit_test(floors_become_larger_a_period_after_the_room),
       cmocka_unit_test(other_weights_have_what_floors_leave),

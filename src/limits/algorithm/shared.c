@@ -999,16 +999,18 @@ static bool is_stopped_again(const weir_rule_state *r) {
   return true;
 }
 
-/* Whether the own count and what is known of the pool will do for a look: each take fits by them, as its charge
- * will find out, or the level stops it. */
+/* Whether the own count and what is known of the pool will do for a look: the level stops a take, or it fits by them
+ * with all before it, as its charge will find out. */
 static bool is_clear(const weir_rule_state *r) {
-  int64_t most = unstopped_most(r);
+  int64_t most = unstopped_most(r), before = 0;
   if (may_be_free(r)) return false;
   for (const weir_claim *claim = r->frame->requests; claim != NULL; claim = claim->next) {
     int64_t cost = weir_claim_cost(claim, r->index), least = claim->ask.up_to ? 1 : cost;
     if (weir_ask_is_ahead(&claim->ask)) continue;
-    bool clear = least > most || cost <= shared_room(r, &claim->ask);
-    if (!weir_ask_charges(&claim->ask) || !clear) return false;
+    if (!weir_ask_charges(&claim->ask)) return false;
+    if (least > most) continue;
+    before += cost;
+    if (before > shared_room(r, &claim->ask)) return false;
   }
   return true;
 }
