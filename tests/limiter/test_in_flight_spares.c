@@ -234,6 +234,32 @@ static void what_is_left_and_not_answered_is_never_sent_again(void **state) {
   world_close(&w);
 }
 
+/* The store knows nothing of what the policy gave, and others find no room for it as long as that may be held. */
+static void what_is_left_stands_for_what_the_policy_gave(void **state) {
+  world w;
+  weir_reservation *given, *held;
+  int64_t next_us;
+  (void)state;
+  open_leased(&w, RULE);
+  held = enter(w.limiter, "k");
+  the_fake.trouble = FAKE_AWAY;
+  assert_int_equal(weir_reservation_commit(held, NULL), WEIR_UNAVAILABLE);
+  weir_reservation_destroy(held);
+  given = enter(w.limiter, "k");
+  the_fake.trouble = FAKE_WELL;
+  fake_forget();
+  assert_int_equal(weir_limiter_renew(w.limiter, &next_us, NULL), WEIR_OK);
+  assert_in_range(next_us, 1, 100000);
+  assert_int_equal(give_back(w.limiter), WEIR_OK);
+  assert_int_equal(given_back(), 0);
+  assert_int_equal(away_remaining(&w, RULE, "k"), 3);
+  leave(given);
+  world_set(&w, PERIOD_US);
+  assert_int_equal(weir_limiter_renew(w.limiter, &next_us, NULL), WEIR_OK);
+  assert_true(next_us == WEIR_NEVER);
+  world_close(&w);
+}
+
 /* --- on real servers ---------------------------------------------------------------------------
  */
 
@@ -465,6 +491,7 @@ int main(void) {
       cmocka_unit_test(many_tries_leave_the_share_as_it_is),
       cmocka_unit_test(what_is_left_meanwhile_goes_back_later),
       cmocka_unit_test(what_is_left_and_not_answered_is_never_sent_again),
+      cmocka_unit_test(what_is_left_stands_for_what_the_policy_gave),
       cmocka_unit_test(what_is_left_of_a_server_that_was_stopped_goes_back),
       cmocka_unit_test(all_go_back_to_a_server_that_was_stopped),
       cmocka_unit_test(none_goes_back_twice_where_answers_are_lost),

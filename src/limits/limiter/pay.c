@@ -23,7 +23,7 @@
 /* As many leave in one exec: a request that comes behind them waits for no more. */
 enum { KEYS_AT_ONCE = 64 };
 
-/* So long after a try in which some spares could not be sent. */
+/* So long until the next try of what is unsent. */
 #define UNSENT_AGAIN_US INT64_C(50000)
 
 /* One exec. */
@@ -188,7 +188,7 @@ static bool gather_spares(weir_limiter *limiter, batch *out, bool all) {
   for (weir_held_key *key = places->first; key != NULL && places->spares > 0; key = key->next) {
     weir_held_place *spare;
     while (out->spare_count < KEYS_AT_ONCE &&
-           (spare = weir_held_key_drop_spare(key, clocks, all)) != NULL) {
+           (spare = weir_held_key_drop_spare(places, key, clocks, all)) != NULL) {
       out->statuses[out->spare_count] = WEIR_NO_MEMORY; /* unless there is some to ask */
       out->spares[out->spare_count++] = spare;
     }
@@ -245,7 +245,8 @@ weir_status weir_pay_due(weir_limiter *limiter, int64_t *next_us, weir_message *
   if (places->first == NULL) *next_us = WEIR_NEVER;
   if (places->spares == 0) return status;
   weir_status dropped = drop_spares(limiter, false, status == WEIR_OK ? message : NULL);
-  int64_t look_us = dropped == WEIR_OK ? limiter->stack.rules[0].lease_us / 2 : UNSENT_AGAIN_US;
+  int64_t look_us = limiter->stack.rules[0].lease_us / 2;
+  if (dropped != WEIR_OK || look_us == 0) look_us = UNSENT_AGAIN_US;
   if (*next_us > look_us) *next_us = look_us;
   if (places->first == NULL) *next_us = WEIR_NEVER;
   return status != WEIR_OK ? status : dropped;

@@ -237,8 +237,12 @@ bool weir_place_enter(weir_limiter *limiter, weir_held_place *place, const void 
 
 /* The account counts it as the store would: in the epoch of its stamp, and from the run-up on in the
  * next. */
-void weir_place_enter_by_policy(weir_limiter *limiter, weir_held_place *place) {
+void weir_place_enter_by_policy(weir_limiter *limiter, weir_held_place *place, const void *key,
+                                size_t key_length) {
   const weir_settings *settings = &limiter->settings;
+  weir_places *places = limiter->places;
+  uint32_t mark = weir_hash_table_mark(&places->keys, key, key_length);
+  int64_t *given_until_us = &places->given_until_us[mark % WEIR_PLACES_GIVEN];
   for (size_t i = 0; i < limiter->stack.count; i++) {
     const weir_rule *rule = &limiter->stack.rules[i];
     if (place->costs[i] > 0) place->ends[i] = weir_held_end_us(rule, settings, place->at_us);
@@ -246,6 +250,8 @@ void weir_place_enter_by_policy(weir_limiter *limiter, weir_held_place *place) {
   pthread_mutex_lock(&limiter->renewer.mutex);
   weir_place_clocks clocks = weir_place_read_clocks(limiter);
   fix_end(limiter, place, clocks);
+  for (size_t i = 0; i < limiter->stack.count; i++)
+    if (place->costs[i] > 0 && place->ends[i] > *given_until_us) *given_until_us = place->ends[i];
   if (limiter->fallback == WEIR_FALLBACK_ALLOW) place->until_us = place->boot_until_us = INT64_MAX;
   hold(limiter, place, clocks);
   pthread_mutex_unlock(&limiter->renewer.mutex);
@@ -443,13 +449,15 @@ void weir_held_key_settle(weir_limiter *limiter, weir_held_key *key, weir_place_
   }
 }
 
-weir_held_place *weir_held_key_drop_spare(weir_held_key *key, weir_place_clocks clocks, bool all) {
+weir_held_place *weir_held_key_drop_spare(const weir_places *places, weir_held_key *key,
+                                          weir_place_clocks clocks, bool all) {
   int64_t monotonic_us = weir_monotonic_us();
+  bool stands = clocks.now_us < places->given_until_us[key->mark % WEIR_PLACES_GIVEN];
   for (weir_held_place *place = key->places; place != NULL; place = place->next) {
     bool kept = place->state == WEIR_PLACE_SPARE;
     if (!kept && place->state != WEIR_PLACE_UNSENT) continue;
     bool over = monotonic_us >= place->spare_until_us || clocks.now_us >= place->until_us;
-    if (kept && !all && !over) continue;
+    if (kept ? !all && !over : stands) continue;
     unlink_place(place);
     place->key = key;
     if (kept) place->state = WEIR_PLACE_LEFT;

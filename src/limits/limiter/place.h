@@ -78,13 +78,20 @@ struct weir_held_key {
   unsigned char text[];
 };
 
+/* Keys share these by chance. */
+enum { WEIR_PLACES_GIVEN = 64 };
+
 typedef struct weir_places {
   weir_renewer *renewer; /* whose mutex guards all of this; it has something to do before wake_us */
   pthread_cond_t settled; /* a payment has its answer */
   weir_hash_table keys;   /* of weir_held_key * */
   weir_held_key *first, *last;
   size_t held;
-  size_t spares;   /* and what is unsent; with those that are being given back */
+  size_t spares; /* and what is unsent; with those that are being given back */
+
+  /* Until when, by the limiter's clock, what a policy gave under a key may be held: so long what is unsent
+   * of it stays charged and stands for that, of which the store knows nothing. */
+  int64_t given_until_us[WEIR_PLACES_GIVEN];
   uint64_t token;  /* the last */
   uint64_t pass;   /* of renewing */
   bool passing;    /* one is under way */
@@ -112,7 +119,8 @@ bool weir_place_enter(struct weir_limiter *limiter, weir_held_place *place, cons
 
 /* One that a policy admitted: it is in no store, is never renewed, and is held until the end of what
  * it would have paid for; under ALLOW for ever. */
-void weir_place_enter_by_policy(struct weir_limiter *limiter, weir_held_place *place);
+void weir_place_enter_by_policy(struct weir_limiter *limiter, weir_held_place *place,
+                                const void *key, size_t key_length);
 
 /* Whether it is still held; if not, then never again. *until_us is until when, as far as it is paid; 0
  * where it is not held. */
@@ -165,7 +173,8 @@ void weir_held_key_settle(struct weir_limiter *limiter, weir_held_key *key,
 
 /* Takes out a spare of this key whose time is over, or any (`all`), or what is unsent; NULL: there is
  * none. It is the caller's, and its key counts it as leaving. */
-weir_held_place *weir_held_key_drop_spare(weir_held_key *key, weir_place_clocks clocks, bool all);
+weir_held_place *weir_held_key_drop_spare(const weir_places *places, weir_held_key *key,
+                                          weir_place_clocks clocks, bool all);
 
 /* The caller has tried to give it back. `unsent`: nothing was done, and it stays for a next try; else it
  * is over, whether or not that is known to have arrived. */

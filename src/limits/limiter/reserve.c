@@ -137,7 +137,7 @@ static weir_status enter(weir_reservation *made, weir_message *message) {
     return WEIR_OK;
   }
   if (made->charged != WEIR_CHARGED_STORE) {
-    weir_place_enter_by_policy(limiter, place);
+    weir_place_enter_by_policy(limiter, place, made->key, made->key_length);
     return WEIR_OK;
   }
   bool entered = weir_place_enter(limiter, place, made->key, made->key_length);
