@@ -263,7 +263,7 @@ static void what_is_left_stands_for_what_the_policy_gave(void **state) {
 /* --- on real servers ---------------------------------------------------------------------------
  */
 
-enum { KEYS = 200, DEADLINE_US = 200000 };
+enum { KEYS = 200, DEADLINE_US = 1000000 };
 
 typedef struct away_kind {
   const char *name, *query;
@@ -311,7 +311,7 @@ static void open_scene(scene *s, const away_kind *kind, const char *rules, weir_
   s->server = kind->is_redis ? server_start_redis(SERVER_IPV4, NULL)
                              : server_start_memcached(SERVER_IPV4, NULL);
   proxy_start(&s->between, s->server, PROXY_OPEN);
-  snprintf(through, sizeof through, "%s://127.0.0.1:%d?timeout=100ms%s%s",
+  snprintf(through, sizeof through, "%s://127.0.0.1:%d?timeout=500ms%s%s",
            kind->is_redis ? "redis" : "memcached", proxy_port(&s->between),
            kind->query != NULL ? "&" : "", kind->query != NULL ? kind->query : "");
   server_url(&s->server, 1, kind->query, url);
