@@ -665,8 +665,9 @@ WEIR_EXPORT weir_status weir_limiter_renew(weir_limiter *limiter, int64_t *next_
  * enter: first it counts as held no more, then the store is told. WEIR_PLACE_LOST in place of
  * WEIR_OK where the place was lost before (weir_reservation_held()): others may have entered while
  * work went on. An error of WEIR_CLASS_STORE or WEIR_TIMEOUT: the place is free at the end of what
- * was paid, within PERIOD; and before, once the store is back, where nothing was sent and the policy has
- * given no place of the key: who renews gives it back then, or weir_limiter_return_leases(). WEIR_BAD_ARGUMENT when it was committed, cancelled or settled before,
+ * was paid, within PERIOD. It is free before that, once the store is back, where nothing was sent and
+ * the policy has given no place of the key: who renews gives it back then, or
+ * weir_limiter_return_leases(). WEIR_BAD_ARGUMENT when it was committed, cancelled or settled before,
  * also by its request's decision. One thread at a time may use a reservation. Blocks up to the
  * deadline where there is a place, and for the answer to a payment that is under way; else it asks
  * no store. */

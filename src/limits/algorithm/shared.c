@@ -407,8 +407,8 @@ static int64_t free_of_level(const weir_rule_state *r) {
   return free_of(r->rule, lendable(r));
 }
 
-/* What a request never has is more than any level lets go, of a pool that has lent nothing. Where some are not named, or
- * there are other limits, levels may be higher. */
+/* What a request never has is more than any level lets go, of a pool that has lent nothing. Where some are not
+ * named, or there are other limits, levels may be higher. */
 static bool never_fits(const weir_rule_state *r, int64_t cost) {
   const weir_rule *rule = r->rule;
   return rule->others == 0 && rule->most == 0 && cost > own_floor(r) &&
@@ -668,8 +668,8 @@ static weir_operation *plan_mark(weir_rule_state *r, weir_operation_kind kind, i
 }
 
 /* What may be lent rests on B of all cells, and on F of those that are final. A cell that was read as that is read
- * no more: from then on it only becomes smaller. Where real costs make it so, and there is no room without, it is read once
- * more in each cell. */
+ * no more: from then on it only becomes smaller. Where real costs make it so, and there is no room without, it is
+ * read once more in each cell. */
 static void plan_cells(weir_rule_state *r, bool makes_level) {
   const weir_settings *settings = r->frame->settings;
   bool shrinks = r->rule->debt > 0 && free_of_level(r) < 0;

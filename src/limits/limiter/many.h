@@ -31,7 +31,8 @@ typedef struct weir_deed {
 
 extern const weir_deed weir_settle_deed; /* end.c */
 
-/* The requests of one limiter, or one of them, in a list of such: as small as can be, as there may be many, on the stack. */
+/* The requests of one limiter, or one of them, in a list of such: as small as can be, as there may be many, on
+ * the stack. */
 typedef struct weir_party {
   struct weir_party *next;
   weir_limiter *limiter;
