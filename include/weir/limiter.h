@@ -289,7 +289,8 @@ WEIR_EXPORT weir_status weir_limiter_reset(weir_limiter *limiter, const void *ke
  * Blocks up to the deadline, and as long again where something is being charged ahead; 32 keys go back in
  * one round trip to each server. WEIR_OK also where there is nothing; else why something did not go back,
  * which stays charged as long as it counts; but an empty place that could not be sent, or was refused, goes
- * back with the next call, or by who renews. Any thread. weir_limiter_destroy() talks to no store: what is
+ * back with the next call, or by who renews. Where the policy has given places meanwhile it stands for those:
+ * then it stays, and this is WEIR_OK. Any thread. weir_limiter_destroy() talks to no store: what is
  * held then stays charged. */
 WEIR_EXPORT weir_status weir_limiter_return_leases(weir_limiter *limiter, weir_message *message);
 

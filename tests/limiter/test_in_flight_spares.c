@@ -1,5 +1,6 @@
 /* Places that could not go back when they were left, or when a lease that kept them empty was over: the store was
  * away, or refused. They go back with a later try, and none goes back twice. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,10 +42,14 @@ static weir_status give_back(weir_limiter *limiter) {
 /* --- on a store in this process ----------------------------------------------------------------
  */
 
+enum { PATIENCE_US = 500000 }; /* of a busy machine: what is away says so at once */
+
 static void open_leased(world *w, const char *rules) {
   away_open_with(w, rules,
-                 &(weir_limiter_options){
-                     .peers = 2, .fallback = WEIR_FALLBACK_LOCAL, .renew = WEIR_RENEW_BY_CALLER});
+                 &(weir_limiter_options){.peers = 2,
+                                         .fallback = WEIR_FALLBACK_LOCAL,
+                                         .renew = WEIR_RENEW_BY_CALLER,
+                                         .deadline_us = PATIENCE_US});
 }
 
 /* With so many empty places. */
@@ -215,6 +220,57 @@ static void what_is_left_meanwhile_goes_back_later(void **state) {
     assert_int_equal(away_remaining(&w, "fixed-window:100/1m", "k"), 98);
     world_close(&w);
   }
+}
+
+/* Its work cost more than it had reserved under the other rule: that is owed, and its place is left. */
+static void the_place_of_what_is_owed_goes_back_later(void **state) {
+  world w;
+  int64_t costs[2] = {0, 3}, next_us;
+  (void)state;
+  open_leased(&w, RULE ";fixed-window:100/1m");
+  weir_reservation *place = enter(w.limiter, "k");
+  the_fake.trouble = FAKE_AWAY;
+  assert_int_equal(weir_reservation_settle(place, costs, NULL), WEIR_OK);
+  weir_reservation_destroy(place);
+  the_fake.trouble = FAKE_WELL;
+  assert_int_equal(away_remaining(&w, RULE, "k"), 3);
+  assert_int_equal(weir_limiter_renew(w.limiter, &next_us, NULL), WEIR_OK);
+  assert_int_equal(away_remaining(&w, RULE, "k"), 4);
+  world_close(&w);
+}
+
+static void *commit(void *place) {
+  weir_reservation_commit(place, NULL);
+  return NULL;
+}
+
+/* It stood behind another of its key until its time was over: nothing was sent, and this process still counts it. Once
+ * it has gone back nothing is missing. */
+static void what_waited_for_others_is_not_missed(void **state) {
+  world w;
+  pthread_t thread;
+  int64_t next_us;
+  weir_limiter_counts counts = WEIR_LIMITER_COUNTS_INIT;
+  (void)state;
+  open_leased(&w, RULE);
+  weir_reservation *first = enter(w.limiter, "k"), *second = enter(w.limiter, "k");
+  fake_forget();
+  fake_fail_next(WEIR_SUB, WEIR_UNKNOWN, true);
+  the_fake.delay_us = 2 * PATIENCE_US;
+  assert_int_equal(pthread_create(&thread, NULL, commit, first), 0);
+  while (the_fake.counts.round_trips == 0)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  assert_int_equal(weir_reservation_commit(second, NULL), WEIR_TIMEOUT);
+  pthread_join(thread, NULL);
+  the_fake.delay_us = 0;
+  assert_int_equal(weir_limiter_renew(w.limiter, &next_us, NULL), WEIR_OK);
+  assert_int_equal(given_back(), 2);
+  leave(enter(w.limiter, "k"));
+  weir_limiter_read_counts(w.limiter, &counts);
+  assert_int_equal(counts.keys_lost, 0);
+  weir_reservation_destroy(first);
+  weir_reservation_destroy(second);
+  world_close(&w);
 }
 
 static void what_is_left_and_not_answered_is_never_sent_again(void **state) {
@@ -490,6 +546,8 @@ int main(void) {
       cmocka_unit_test(what_is_over_is_forgotten),
       cmocka_unit_test(many_tries_leave_the_share_as_it_is),
       cmocka_unit_test(what_is_left_meanwhile_goes_back_later),
+      cmocka_unit_test(the_place_of_what_is_owed_goes_back_later),
+      cmocka_unit_test(what_waited_for_others_is_not_missed),
       cmocka_unit_test(what_is_left_and_not_answered_is_never_sent_again),
       cmocka_unit_test(what_is_left_stands_for_what_the_policy_gave),
       cmocka_unit_test(what_is_left_of_a_server_that_was_stopped_goes_back),

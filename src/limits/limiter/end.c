@@ -214,6 +214,7 @@ static void owe(weir_limiter *limiter, weir_settlement *settlement, weir_waiting
     return;
   for (size_t i = 0; i < WEIR_RULES_MOST; i++)
     if (more[i] > 0) settlement->settled[i] = more[i];
+  settlement->owed = true;
   request->claim.verdict.status = WEIR_OK;
 }
 

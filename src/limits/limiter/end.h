@@ -29,6 +29,7 @@ typedef struct weir_settlement {
   weir_waiting *request;            /* ... by this; NULL: it is not */
   struct weir_settlement *carrier;  /* that asks for this one as well; NULL: none does */
   bool broken;                      /* out: its part was asked for again, alone */
+  bool owed;                        /* out: what is more is the account's, the store had nothing */
   bool carries;                     /* it asks for others ... */
   int64_t left[WEIR_RULES_MOST];    /* ... and so much of what was charged is theirs */
 } weir_settlement;
@@ -57,6 +58,12 @@ weir_status weir_settlement_make(weir_limiter *limiter, weir_settlement *settlem
 static inline bool weir_settlement_may_come_again(weir_status status) {
   return status != WEIR_OK && status != WEIR_UNKNOWN_OUTCOME && status != WEIR_BAD_COST &&
          status != WEIR_BROKEN_BACKEND;
+}
+
+/* Whether one that may come again was given to a machine, by which this process counts it as gone. Else it
+ * waited in vain for others. */
+static inline bool weir_settlement_was_tried(weir_status status) {
+  return status != WEIR_OK && status != WEIR_TIMEOUT && status != WEIR_NO_MEMORY;
 }
 
 void weir_settlement_count(weir_limiter *limiter, const weir_settlement *settlement);

@@ -81,7 +81,7 @@ static weir_status ask(weir_limiter *limiter, batch *all, weir_request_kind kind
                                           .key = key->text,
                                           .key_length = key->length}};
     if (!pays) state->claim.ask.at_us = spare->at_us;
-    if (!pays && spare->state == WEIR_PLACE_UNSENT) state->claim.ask.terms = WEIR_AGAIN;
+    if (!pays && spare->tried) state->claim.ask.terms = WEIR_AGAIN;
     weir_call_join(&call, limiter, state, call->at);
   }
   weir_call_run(call);
@@ -213,6 +213,7 @@ static weir_status drop_spares(weir_limiter *limiter, bool all, weir_message *me
     for (size_t n = 0; n < out.spare_count; n++) {
       weir_held_place *spare = out.spares[n];
       if (weir_settlement_may_come_again(out.statuses[n])) {
+        spare->tried = spare->tried || weir_settlement_was_tried(out.statuses[n]);
         spare->next = unsent;
         unsent = spare;
       } else {
@@ -243,7 +244,9 @@ weir_status weir_pay_due(weir_limiter *limiter, int64_t *next_us, weir_message *
   if (places->first == NULL) return WEIR_OK;
   weir_status status = renew(limiter, next_us, message);
   if (places->first == NULL) *next_us = WEIR_NEVER;
-  if (places->spares == 0) return status;
+  /* A try may take two deadlines: there is none right before a payment. */
+  bool pays_soon = places->held > 0 && *next_us < 2 * limiter->deadline_us;
+  if (places->spares == 0 || pays_soon) return status;
   weir_status dropped = drop_spares(limiter, false, status == WEIR_OK ? message : NULL);
   int64_t look_us = limiter->stack.rules[0].lease_us / 2;
   if (dropped != WEIR_OK || look_us == 0) look_us = UNSENT_AGAIN_US;

@@ -44,6 +44,7 @@ typedef struct weir_held_place {
   weir_held_key *key; /* NULL: in no table, as NEW and LEFT are, and what a policy admitted */
   struct weir_held_place *next, *previous; /* of its key */
   weir_place_state state;
+  bool tried;        /* UNSENT: what is known of its key counts it no more */
   unsigned renewing; /* rules whose payment is under way with it, one bit each */
   uint64_t token;
   int64_t at_us;                  /* the stamp of its charge */

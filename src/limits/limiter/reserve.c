@@ -470,11 +470,14 @@ static bool leave(weir_reservation *reservation, weir_reservation_state state, c
 
 /* A place of which the store could not be told is none of its reservation's any more. Without a thread it
  * ends with what is paid. */
-static void keep_unsent(weir_reservation *reservation, weir_status status) {
+static void keep_unsent(weir_reservation *reservation, const weir_settlement *settlement,
+                        weir_status status) {
   weir_limiter *limiter = reservation->limiter;
   if (reservation->place == NULL || reservation->charged != WEIR_CHARGED_STORE ||
-      !weir_settlement_may_come_again(status) ||
-      !weir_place_keep_unsent(limiter, reservation->place, reservation->key,
+      !(settlement->owed || weir_settlement_may_come_again(status)))
+    return;
+  reservation->place->tried = weir_settlement_was_tried(status);
+  if (!weir_place_keep_unsent(limiter, reservation->place, reservation->key,
                               reservation->key_length))
     return;
   reservation->place = NULL;
@@ -489,7 +492,7 @@ static weir_status end(weir_reservation *reservation, weir_reservation_state sta
   weir_status status = WEIR_OK;
   if (leave(reservation, state, real, settlement)) status = make(reservation, settlement, message);
   if (held) status = without_account(reservation, status);
-  keep_unsent(reservation, status);
+  keep_unsent(reservation, settlement, status);
   if (state == WEIR_RESERVATION_SETTLED && !held && weir_settlement_may_come_again(status))
     reservation->state = WEIR_RESERVED;
   else
@@ -598,7 +601,7 @@ static weir_status end_release(const weir_one *one, weir_message *message) {
   weir_settlement *settlement = weir_call_settlement(one->call, one->state);
   weir_reserved_close(reservation);
   weir_status status = weir_settlement_end(one->limiter, settlement, one->state, message);
-  keep_unsent(reservation, status);
+  keep_unsent(reservation, settlement, status);
   return tell_loss(reservation, without_account(reservation, status), message);
 }
 
