@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -16,6 +17,18 @@
 #define BEGIN (INT64_C(1700000160) * SECOND)
 
 enum { PROCESSES_MOST = 64 };
+
+/* NOLINTBEGIN(bugprone-reserved-identifier): the linker wants these names */
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+
+/* By this clock nothing ends, however long a busy machine takes. */
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time) {
+  if (clock != CLOCK_BOOTTIME) return __real_clock_gettime(clock, time);
+  *time = (struct timespec){.tv_sec = 1000};
+  return 0;
+}
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 typedef struct bench {
   hand_clock clock;
