@@ -268,7 +268,7 @@ fi
 rm -f "$logs"/built-*
 setsid sh tests/check.sh --build & # a group of its own, to which cmake, ninja and what it starts belong
 builder=$!
-trap 'kill -TERM "-$builder" 2>/dev/null; exit 1' INT TERM
+trap 'kill -TERM "-$builder" 2>/dev/null; exit 1' HUP INT TERM
 
 # Tests need it, and no build does.
 valkey=$(sh tests/servers.sh "$logs/servers" bookworm-backports valkey-server 2>"$logs/valkey.log")
