@@ -116,15 +116,24 @@ def plain(function: Any) -> Any:
     return function
 
 
+def _answers_async(function: Any) -> bool:
+    """Whether it is the dispatch() of a class of Django's views that awaits its methods, below decorators or not."""
+    while function is not None:
+        if getattr(function, "__name__", None) == "dispatch" and hasattr(function, "__self__"):
+            return bool(getattr(function.__self__, "view_is_async", False))
+        function = function.func if isinstance(function, functools.partial) else getattr(function, "__wrapped__", None)
+    return False
+
+
 def is_async(function: Any) -> bool:
     """Whether what a call of it gives is awaited: of a function, of an object that can be called, of what Django has
-    marked; and of the dispatch() of a class of Django's views, by the methods that answer."""
+    marked, and of a class of its views."""
     inner = plain(function)
     if inspect.iscoroutinefunction(inner) or "_is_coroutine" in getattr(inner, "__dict__", ()):
         return True
-    if getattr(inner, "__name__", None) == "dispatch":
-        return bool(getattr(getattr(inner, "__self__", None), "view_is_async", False))
-    return not isinstance(inner, type) and inspect.iscoroutinefunction(getattr(inner, "__call__", None))
+    if not isinstance(inner, type) and inspect.iscoroutinefunction(getattr(inner, "__call__", None)):
+        return True
+    return _answers_async(function)
 
 
 def refuse_async(options: Any) -> None:
