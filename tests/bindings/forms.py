@@ -41,6 +41,7 @@ from django.test import RequestFactory  # noqa: E402
 from django.urls import path  # noqa: E402
 from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402
+from django.views.decorators.csrf import csrf_exempt  # noqa: E402
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Response, WebSocket  # noqa: E402
 from pydantic import BaseModel  # noqa: E402
 from services import Memcached, Service  # noqa: E402
@@ -146,10 +147,9 @@ class AwaitedWhole(Awaited):
     pass
 
 
-class AwaitedMethod(Awaited):
-    @method_decorator(weir.django.limit("2/1h"))
-    async def get(self, request):
-        return HttpResponse("awaited")
+@method_decorator([weir.django.limit("2/1h"), csrf_exempt], name="dispatch")
+class AwaitedBelow(Awaited):
+    """The limit is given what csrf_exempt makes: a function that does not say that it is asynchronous."""
 
 
 class Django(Forms):
@@ -176,7 +176,7 @@ class Django(Forms):
         async def statuses(view):
             self.assertTrue(asyncio.iscoroutinefunction(view))
             return [(await view(self.factory.get("/"))).status_code for _ in range(3)]
-        for view in (AwaitedWhole.marked(), AwaitedMethod.marked(), weir.django.limit("2/1h")(Awaited.marked())):
+        for view in (AwaitedWhole.marked(), AwaitedBelow.marked(), weir.django.limit("2/1h")(Awaited.marked())):
             self.assertEqual(asyncio.run(statuses(view)), [200, 200, 429], view)
 
     def test_many_requests_leave_nothing(self):
@@ -385,6 +385,12 @@ class Fast(Forms):
 
         async def answers():
             return found
+
+        async def loses():
+            raise missing from KeyError("why")
+        app.get("/free")(limit("5/1h", name="free", exempt=lambda request: True)(loses))
+        self.assertEqual(TestClient(app).get("/free").status_code, 404)
+        self.assertIsInstance(missing.__cause__, KeyError)
         app.get("/raises")(limit("9/1h")(limit("5/1h", name="inner")(raises)))
         app.get("/answers")(limit("9/1h")(limit("5/1h", name="inner2")(answers)))
         app.get("/missing")(raises)
@@ -605,6 +611,19 @@ class Texts(unittest.TestCase):
             self.assertIn(f"r={left};", fields["RateLimit"])
         self.assertEqual(asked(False)[1][0][0], "429")
         self.assertEqual(closed, [True] * 5 + [False] * 2)
+
+        class Unread:
+            closed = False
+
+            def __iter__(self):
+                raise AssertionError("nobody reads it")
+
+            def close(self):
+                self.closed = True
+        unread = Unread()
+        weir.wsgi.Limit(lambda *asked: unread, store(), "2/1h")({"REQUEST_METHOD": "GET", "REMOTE_ADDR": "192.0.2.1"},
+                                                                 print).close()
+        self.assertTrue(unread.closed)
 
     def test_a_method_in_other_words_is_the_same(self):
         """Views of GET answer HEAD, and Django's and Flask's take a method in any case, as servers pass it on."""

@@ -14,7 +14,6 @@ WebSocket that is denied is closed before it opens. weir.web has all that can be
 """
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import typing
@@ -158,6 +157,8 @@ class Limits:
                     answer = await function(*args, **given)
                 except HTTPException as error:
                     await gate.finish_later(passed, error.status_code)
+                    if passed is None:
+                        raise
                     raise _with_fields(error, passed) from error
                 except Exception:
                     await gate.finish_later(passed, 500)
@@ -175,6 +176,8 @@ class Limits:
                     answer = function(*args, **given)
                 except HTTPException as error:
                     gate.finish(passed, error.status_code)
+                    if passed is None:
+                        raise
                     raise _with_fields(error, passed) from error
                 except Exception:
                     gate.finish(passed, 500)

@@ -7,7 +7,7 @@ weir.web has all that can be said.
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Union
 
 from .store import Store
 from .web import Gate, Passed, Rule, Seen
@@ -26,22 +26,29 @@ def seen_of(environ: Any) -> Seen:
                 environ.get("HTTP_X_FORWARDED_FOR"), environ.get("HTTP_ACCEPT", ""))
 
 
+class _BegunLater:
+    """What an application answers that says its status with its first bytes, as a generator does."""
+
+    def __init__(self, body: Iterable[bytes], gate: Gate, passed: Passed):
+        self.body, self.gate, self.passed = body, gate, passed
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from self.body
+        except Exception:
+            self.gate.finish(self.passed, 500)
+            raise
+
+    def close(self) -> None:
+        if hasattr(self.body, "close"):
+            self.body.close()
+
+
 class Limit:
     def __init__(self, app: Callable[..., Iterable[bytes]], store: Union[Store, str], rule: Rule,
                  **options: Unpack[Options]):
         self.app = app
         self.gate = Gate(store, rule, **options)
-
-    def _begun_later(self, body: Iterable[bytes], passed: Passed) -> Iterable[bytes]:
-        """What an application answers that says its status with its first bytes, as a generator does."""
-        try:
-            yield from body
-        except Exception:
-            self.gate.finish(passed, 500)
-            raise
-        finally:
-            if hasattr(body, "close"):
-                body.close()
 
     def __call__(self, environ: Any, start_response: Callable[..., Any]) -> Iterable[bytes]:
         passed = self.gate.ask(seen_of(environ))
@@ -59,7 +66,7 @@ class Limit:
             except Exception:
                 self.gate.finish(passed, 500)
                 raise
-            return body if passed.is_finished else self._begun_later(body, passed)
+            return body if passed.is_finished else _BegunLater(body, self.gate, passed)
         if self.gate.on_denied is not None:
             answer: Iterable[bytes] = self.gate.on_denied(environ, refusal)(environ, start)
             return answer
