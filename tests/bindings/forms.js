@@ -189,10 +189,11 @@ async function fastify() {
     return all;
   };
   assert.deepStrictEqual(await statuses('/of/1', '/of/2', '/of/3'), [200, 200, 429]);
+  assert.strictEqual((await ask('/of/4', 'HEAD')).statusCode, 429); // a route of its own, that Fastify made
   assert.deepStrictEqual(await statuses('/shaped', '/shaped'), [200, 429]);
   const asked = (headers) => app.inject({ url: '/classes', headers }).then(({ statusCode }) => statusCode);
   assert.deepStrictEqual([await asked({ 'x-class': 'batch' }), await asked({ 'x-class': 'no' })], [200, 400]);
-  assert.deepStrictEqual(await statuses('/', '/', '/'), [200, 200, 429]); // nine of all
+  assert.deepStrictEqual(await statuses('/', '/'), [200, 429]); // nine of all
   const denied = await ask('/');
   assert.match(denied.headers['content-type'], /^application\/problem\+json/);
   assert.strictEqual(JSON.parse(denied.body).status, 429);

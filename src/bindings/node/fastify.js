@@ -9,9 +9,10 @@
 
 const { Gate, joined, short } = require('./web.js');
 
-// As it was written, never as a client has spelled it.
+// As it was written, never as a client has spelled it. Of a route of GET Fastify makes one of HEAD: they count together.
 function whereOf({ routeOptions }) {
-  return { route: `${[].concat(routeOptions?.method ?? []).sort().join('.')}.${routeOptions?.url ?? ''}` };
+  const methods = new Set([].concat(routeOptions?.method ?? []).map((each) => (each === 'HEAD' ? 'GET' : each)));
+  return { route: `${[...methods].sort().join('.')}.${routeOptions?.url ?? ''}` };
 }
 
 function hook(gate) {
