@@ -137,6 +137,17 @@ class Listener:
                 self.send_header("Connection", "close")
                 self.end_headers()
                 self.close_connection = True
+                self.leave()
+
+            def leave(self):
+                """What is not read when it closes would reset the connection, and a proxy may lose the answer by that."""
+                self.connection.shutdown(socket.SHUT_WR)
+                self.connection.settimeout(1)
+                try:
+                    while self.connection.recv(65536):
+                        pass
+                except OSError:
+                    pass  # it has gone, or stays: the answer is there
 
             def __getattr__(self, name):
                 if name.startswith("do_"):
